@@ -158,6 +158,7 @@ Status GpuContext::agree_on_facts(CudaDriver& driver,
             .dynamic_share = options.dynamic_share,
             .is_pair = world.size() == 2,
             .shares_devices = !memory_->has_a_device_each(),
+            .in_turn = memory_->run_in_turn(),
             .copies_messages = std::ranges::all_of(all, &Able::to_copy_messages),
             .offers = message_puts_ != nullptr,
             .profile = &profile};

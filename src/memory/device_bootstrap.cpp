@@ -36,6 +36,17 @@ bool DeviceBootstrap::has_a_device_each() const {
   return true;
 }
 
+bool DeviceBootstrap::all_run_in_turn() const {
+  for (int a = 0; a < ranks(); ++a) {
+    for (int b = a + 1; b < ranks(); ++b) {
+      if (!run_in_turn(a, b)) {
+        return false;
+      }
+    }
+  }
+  return ranks() > 1;
+}
+
 std::vector<std::uint64_t> DeviceBootstrap::processes() const {
   std::vector<std::uint64_t> processes;
   std::ranges::transform(members_, std::back_inserter(processes), &Member::process);

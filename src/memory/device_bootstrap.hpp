@@ -59,6 +59,8 @@ class DeviceBootstrap {
   [[nodiscard]] bool run_in_turn(int a, int b) const {
     return share_device(a, b) && !share_process(a, b) && !(of(a).has_mps && of(b).has_mps);
   }
+  // Whether one device does so with all ranks.
+  [[nodiscard]] bool all_run_in_turn() const;
   [[nodiscard]] bool share_group(int a, int b) const { return of(a).group == of(b).group; }
   // Whether all ranks are of one group.
   [[nodiscard]] bool is_one_group() const;

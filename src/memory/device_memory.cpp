@@ -68,6 +68,7 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
                           DeviceBootstrap::open(driver, identity, exchange));
   memory->processes_ = bootstrap.processes();
   memory->has_a_device_each_ = bootstrap.has_a_device_each();
+  memory->run_in_turn_ = bootstrap.all_run_in_turn();
   if (identity.rank == 0) {
     warn_of_turns(bootstrap);
   }

@@ -39,6 +39,8 @@ class DeviceMemory {
   [[nodiscard]] bool has_a_process_each() const;
   // Nor share two a device.
   [[nodiscard]] bool has_a_device_each() const { return has_a_device_each_; }
+  // One device runs the kernels of all ranks, those of a rank while all others stand still.
+  [[nodiscard]] bool run_in_turn() const { return run_in_turn_; }
 
   // Of the collectives: the FIFO of each rank.
   [[nodiscard]] const Fifos& fifos() const { return *fifos_; }
@@ -108,6 +110,7 @@ class DeviceMemory {
   DeviceIdentity identity_;
   std::vector<std::uint64_t> processes_;  // by rank
   bool has_a_device_each_ = true;
+  bool run_in_turn_ = false;
   std::unique_ptr<Fifos> fifos_;
   std::unique_ptr<PeerStaging> peer_staging_;  // null: all staging buffers lie in the FIFOs
   std::vector<Pair> pairs_;                    // by peer, what is received first

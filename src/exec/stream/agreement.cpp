@@ -9,6 +9,7 @@ namespace {
 
 template <typename Function>
 void for_each_offer(const AgreementLine& line, Function function) {
+  function(line.input);
   function(line.output);
   function(line.staging);
 }
@@ -30,6 +31,7 @@ void Agreement::offer(const Request& request) {
                : buffers_.offer(buffer.pointer, buffer.bytes);
   };
   AgreementLine& mine = line(world_.rank());
+  mine.input = offer_of(request.input);
   mine.output = offer_of(request.output);
   mine.staging = offer_of(request.staging);
   mine.takes_part = request.takes_part && (request.takes_slow || !mine.output.is_slow_to_copy);
@@ -81,6 +83,7 @@ Status Agreement::map_all(std::vector<stream::Buffers>& buffers) {
                  : buffers_.locate(rank, offered);
     };
     stream::Buffers& found = buffers[static_cast<std::size_t>(rank)];
+    SENNIT_ASSIGN_OR_RETURN(found.input, address_of(theirs.input));
     SENNIT_ASSIGN_OR_RETURN(found.output, address_of(theirs.output));
     SENNIT_ASSIGN_OR_RETURN(found.staging, address_of(theirs.staging));
     found.scalar = theirs.scalar;

@@ -30,10 +30,11 @@ class Agreement {
   Agreement(World& world, PeerBuffers& buffers) : world_(world), buffers_(buffers) {}
 
   struct Buffer {
-    const void* pointer = nullptr;  // null: nobody else writes into it
+    const void* pointer = nullptr;  // null: nobody else reaches into it
     std::int64_t bytes = 0;
   };
   struct Request {
+    Buffer input{};
     Buffer output{};
     Buffer staging{};
     decltype(Scaling::scalar) scalar{};

@@ -168,6 +168,9 @@ Result<bool> CopyEngines::run(const Call& call) {
   const stream::Extent extent{op.count, static_cast<std::int64_t>(size_bytes(op.dtype))};
   request.takes_part = can_run(call, extent, capturing);
   request.output = {program.lends_output() ? op.recv : nullptr, needs.output_bytes};
+  if (program.lends_input()) {
+    request.input = {op.send, needs.input_bytes};
+  }
   if (program.lends_staging()) {
     request.staging = {engine_->staging().memory(), engine_->staging().bytes()};
   }

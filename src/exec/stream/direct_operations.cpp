@@ -18,9 +18,9 @@ DirectOperations::DirectOperations(OperationWriter& writer,
       longest_(longest_range(program.problem, portion, call.extent())) {}
 
 // What is reduced at once, and how the last contribution comes: smaller and smaller pieces, so that
-// little is left to be reduced after the last copy. Equal at both ends.
+// little is left to be reduced after the last copy. Equal at both ends. What is read comes at once.
 DirectOperations::Pieces DirectOperations::pieces_of(std::int64_t length) const {
-  if (length < 2 * call_.part_bytes) {
+  if (length < 2 * call_.part_bytes || reads_contributions()) {
     return {.pieces = {{{0, length}}}, .count = 1};
   }
   const std::int64_t half = length / 2 / kPieceUnit * kPieceUnit;
@@ -37,7 +37,7 @@ void DirectOperations::admit() {
   }
   for (const Reduction& reduction : program_.reductions) {
     for (const Operand& operand : reduction.operands) {
-      if (operand.sender != program_.rank) {
+      if (operand.sender != program_.rank && !reads_contributions()) {
         writer_.fill(kUsersStream, done_flag(operand.sender, program_.rank, operand.channel));
       }
     }
@@ -101,6 +101,11 @@ void DirectOperations::for_each_put(Function function) const {
 }
 
 void DirectOperations::settle() {
+  for (const Departure& departure : program_.departures) {
+    if (is_read(departure)) {
+      writer_.consume(kUsersStream, done_flag(program_.rank, departure.reader, departure.channel));
+    }
+  }
   if (program_.arrivals.empty()) {
     return;
   }
@@ -133,7 +138,7 @@ bool DirectOperations::is_last(int sender, int reader) const {
 
 void DirectOperations::await_room(const std::vector<Departure>& departures) {
   for (const Departure& departure : departures) {
-    if (!departure.is_admitted) {
+    if (!departure.is_admitted && !is_read(departure)) {
       writer_.consume(kUsersStream, done_flag(program_.rank, departure.reader, departure.channel));
     }
   }
@@ -167,6 +172,10 @@ void DirectOperations::copy(const Departure& departure, const Piece& piece) {
 }
 
 void DirectOperations::contribute(const Departure& departure) {
+  if (is_read(departure)) {
+    signal(departure, /*piece=*/0);
+    return;
+  }
   const std::int64_t length = range_of(departure.from).length;
   const Pieces pieces = is_last(program_.rank, departure.reader)
                             ? pieces_of(length)
@@ -195,6 +204,11 @@ void DirectOperations::reduce(const Reduction& reduction) {
     reduce(reduction, pieces.pieces[static_cast<std::size_t>(i)]);
     writer_.put(kOwnStream, RecordEvent{kReducedEvent + i});
   }
+  for (const Operand& operand : reduction.operands) {
+    if (operand.sender != program_.rank && reads_contributions()) {
+      writer_.fill(kOwnStream, done_flag(operand.sender, program_.rank, operand.channel));
+    }
+  }
 }
 
 void DirectOperations::reduce(const Reduction& reduction, const Piece& piece) {
@@ -204,8 +218,7 @@ void DirectOperations::reduce(const Reduction& reduction, const Piece& piece) {
   std::vector<ReduceOperand>& operands = writer_.list().operands;
   const auto first = static_cast<std::int32_t>(operands.size());
   for (const Operand& operand : reduction.operands) {
-    Place place = operand.sender == program_.rank ? own_place(operand.from)
-                                                  : staged(program_.rank, operand.sender);
+    Place place = place_of(operand);
     place.at += piece.at;
     operands.push_back({.place = place, .rank = operand.sender});
   }
@@ -216,6 +229,13 @@ void DirectOperations::reduce(const Reduction& reduction, const Piece& piece) {
                           .bytes = piece.bytes,
                           .first = first,
                           .count = static_cast<std::int32_t>(reduction.operands.size())});
+}
+
+Place DirectOperations::place_of(const Operand& operand) const {
+  if (operand.sender != program_.rank && !reads_contributions()) {
+    return staged(program_.rank, operand.sender);
+  }
+  return {.memory = Memory::kInput, .index = operand.sender, .at = range_of(operand.from).begin};
 }
 
 // The first rank gets the first piece while the last one is reduced.

@@ -52,9 +52,17 @@ class DirectOperations {
     int count = 0;
   };
 
+  [[nodiscard]] bool reads_contributions() const {
+    return program_.contributions == Contributions::kRead;
+  }
   [[nodiscard]] Pieces pieces_of(std::int64_t length) const;
   [[nodiscard]] ByteRange range_of(const Block& block) const;
   [[nodiscard]] Place own_place(const Block& block) const;
+  // A contribution that its reader reads where it lies.
+  [[nodiscard]] bool is_read(const Departure& departure) const {
+    return reads_contributions() && !departure.to;
+  }
+  [[nodiscard]] Place place_of(const Operand& operand) const;
   // Where the contribution of `sender` lies in the staging memory of `reader`.
   [[nodiscard]] Place staged(int reader, int sender) const;
   // Whether that contribution comes last, since the next rank is served first.

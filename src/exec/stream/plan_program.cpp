@@ -24,6 +24,16 @@ bool is_straight(const Strand& strand) {
   return true;
 }
 
+Contributions contributions_of(const Strand& strand) {
+  for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+    if (strand.channels[c].protocol == Protocol::kDirectGet &&
+        !is_stored_whole(*strand.schedule, static_cast<int>(c))) {
+      return Contributions::kRead;
+    }
+  }
+  return Contributions::kStaged;
+}
+
 bool is_through_host(const Strand& strand) {
   return std::ranges::all_of(strand.channels, [](const ChannelBinding& binding) {
     return binding.paths == std::vector{PathKind::kHost} && binding.protocol == Protocol::kSlots;
@@ -39,7 +49,8 @@ bool is_for_kernels(const Strand& strand) {
 
 Result<std::variant<StreamProgram, SlotProgram>> compile_strand(const Strand& strand, int rank) {
   if (is_straight(strand)) {
-    SENNIT_ASSIGN_OR_RETURN(StreamProgram program, compile_stream(*strand.schedule, rank));
+    SENNIT_ASSIGN_OR_RETURN(StreamProgram program,
+                            compile_stream(*strand.schedule, rank, contributions_of(strand)));
     return std::variant<StreamProgram, SlotProgram>(std::move(program));
   }
   if (is_through_host(strand)) {
@@ -65,6 +76,8 @@ bool PlanProgram::lends_output() const {
 }
 
 bool PlanProgram::lends_staging() const { return alone() != nullptr && alone()->is_staged(); }
+
+bool PlanProgram::lends_input() const { return alone() != nullptr && alone()->lends_input(); }
 
 bool PlanProgram::may_be_in_place() const {
   return std::ranges::all_of(strands, [](const StrandProgram& strand) {

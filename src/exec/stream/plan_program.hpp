@@ -27,12 +27,15 @@ struct PlanProgram {
   // What other ranks write of this rank's memory.
   [[nodiscard]] bool lends_output() const;
   [[nodiscard]] bool lends_staging() const;
+  // And what they read.
+  [[nodiscard]] bool lends_input() const;
   [[nodiscard]] bool may_be_in_place() const;
 };
 
 // Channels of direct_get or direct_put make a StreamProgram, also where what is reduced comes in
-// slots: its staging memory. Slots on path host make a SlotProgram. One strand may be that of SMs,
-// which is left to them. kUnsupported for all others, and for claimed plans.
+// slots: its staging memory; in direct_get it is read where it lies. Slots on path host make a
+// SlotProgram. One strand may be that of SMs, which is left to them. kUnsupported for all others,
+// and for claimed plans.
 Result<PlanProgram> compile_plan(const Plan& plan, int rank);
 
 }  // namespace sennit::stream

@@ -51,7 +51,8 @@ Status StreamEngine::run(const StreamProgram& program, const StreamCall& call, v
 // Equal on all ranks, whoever reduces.
 std::int64_t StreamEngine::rounds_of(const StreamProgram& program, const Extent& extent) const {
   const Problem& problem = program.problem;
-  return is_reduction(problem.collective) && problem.ranks > 1
+  const bool is_staged = program.contributions == Contributions::kStaged;
+  return is_reduction(problem.collective) && problem.ranks > 1 && is_staged
              ? staging_rounds(problem, extent, staging_.most_bytes())
              : 1;
 }
@@ -75,6 +76,7 @@ Status StreamEngine::play(int rank, const StreamCall& call, void* stream) {
   std::array<std::byte*, kMaxRanks> outputs{};
   std::array<std::byte*, kMaxRanks> stagings{};
   for (std::size_t peer = 0; peer < call.peers.size(); ++peer) {
+    inputs[peer] = call.peers[peer].input;
     outputs[peer] = call.peers[peer].output;
     stagings[peer] = call.peers[peer].staging;
   }

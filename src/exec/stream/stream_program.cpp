@@ -30,11 +30,18 @@ struct Write {
   std::vector<int> follows{};
 };
 
+// Of other ranks.
+bool has_contributions(const StreamProgram& program) {
+  return std::ranges::any_of(
+      program.reductions, [](const Reduction& reduction) { return reduction.operands.size() > 1; });
+}
+
 class Compiler {
  public:
-  Compiler(const Schedule& schedule, int rank) : schedule_(schedule) {
+  Compiler(const Schedule& schedule, int rank, Contributions contributions) : schedule_(schedule) {
     program_.problem = schedule.problem;
     program_.rank = rank;
+    program_.contributions = contributions;
   }
 
   Result<StreamProgram> run() {
@@ -222,7 +229,7 @@ class Compiler {
     if (step.from.empty() || step.to.empty() || !has_all_ranks(ordered)) {
       return refuse("a reduction of it is not of the inputs of all ranks");
     }
-    if (program_.is_staged()) {
+    if (has_contributions(program_)) {
       return refuse("a rank of it reduces several blocks");
     }
     writes_.push_back({.to = step.to.front(), .own_source = step.from.front()});
@@ -358,12 +365,18 @@ class Compiler {
 }  // namespace
 
 bool StreamProgram::is_staged() const {
-  return std::ranges::any_of(
-      reductions, [](const Reduction& reduction) { return reduction.operands.size() > 1; });
+  return contributions == Contributions::kStaged && has_contributions(*this);
 }
 
-Result<StreamProgram> compile_stream(const Schedule& schedule, int rank) {
-  return Compiler(schedule, rank).run();
+bool StreamProgram::lends_input() const {
+  return contributions == Contributions::kRead &&
+         std::ranges::any_of(departures, [](const Departure& departure) { return !departure.to; });
+}
+
+Result<StreamProgram> compile_stream(const Schedule& schedule,
+                                     int rank,
+                                     Contributions contributions) {
+  return Compiler(schedule, rank, contributions).run();
 }
 
 }  // namespace sennit::stream

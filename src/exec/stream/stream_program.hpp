@@ -1,8 +1,9 @@
 // StreamProgram: what one rank does in a schedule, read off the schedule itself, for copy engines:
 // blocks go straight from the memory of one rank into that of another. What is to be reduced goes
-// into staging memory of the rank that reduces it.
+// into staging memory of the rank that reduces it, or is read where it lies.
 //
-//   SENNIT_ASSIGN_OR_RETURN(StreamProgram program, compile_stream(*strand.schedule, rank));
+//   SENNIT_ASSIGN_OR_RETURN(StreamProgram program,
+//                           compile_stream(*strand.schedule, rank, Contributions::kStaged));
 //   engine.run(program, call, stream);   // exec/stream/stream_engine.hpp
 //
 // The engine chooses which rank copies: of collectives the rank that has a block, which puts it
@@ -18,6 +19,7 @@
 
 #include "schedule/schedule.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -62,6 +64,11 @@ struct OwnCopy {
   Block to;
 };
 
+enum class Contributions : std::uint8_t {
+  kStaged,  // copy engines put them into staging memory of the rank that reduces
+  kRead,    // its kernel reads them where they lie: the rank that has them does nothing
+};
+
 // Departures, and the readers of a sum, are in the order of a ring, the next rank first: no two
 // ranks begin with the same reader.
 struct StreamProgram {
@@ -72,14 +79,19 @@ struct StreamProgram {
   // At most one with contributions of other ranks.
   std::vector<Reduction> reductions;
   std::vector<OwnCopy> copies;
+  Contributions contributions = Contributions::kStaged;
   // In place, too, no block is written before those who read it have it.
   bool may_be_in_place = false;
 
-  // Whether other ranks send contributions here.
+  // Whether other ranks send contributions here, into staging memory.
   [[nodiscard]] bool is_staged() const;
+  // Whether another rank reads what this one contributes.
+  [[nodiscard]] bool lends_input() const;
 };
 
 // kUnsupported, saying why, for schedules that streams cannot run as they stand.
-Result<StreamProgram> compile_stream(const Schedule& schedule, int rank);
+Result<StreamProgram> compile_stream(const Schedule& schedule,
+                                     int rank,
+                                     Contributions contributions = Contributions::kStaged);
 
 }  // namespace sennit::stream
