@@ -277,6 +277,9 @@ void Calls::look(Clock::time_point now) {
     // A job does not meet all messages of others: those of bundles come on several paths.
     if (work->is_recv() && !work->is_matched && work->operation.peer != kAnyRank) {
       start_matched(inbox_.match(work->operation.peer));
+      if (!failure_.ok()) {
+        return;  // all works have ended
+      }
     }
     if (const auto verdict = watch_.look_at(*work, broken(*work))) {
       fail(*work, *verdict);

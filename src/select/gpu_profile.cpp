@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <initializer_list>
 
 namespace sennit {
 namespace {
@@ -80,10 +81,11 @@ class Parser {
       return read_host_share();
     }
     if (kind == "reads") {
-      return read_few_blocks({Collective::kAllReduce, Collective::kReduceScatter}, profile_.reads);
+      return read_few_blocks(
+          kind, {Collective::kAllReduce, Collective::kReduceScatter}, profile_.reads);
     }
     if (kind == "puts") {
-      return read_few_blocks({Collective::kAllGather, Collective::kAllToAll}, profile_.puts);
+      return read_few_blocks(kind, {Collective::kAllGather, Collective::kAllToAll}, profile_.puts);
     }
     return in_.refuse(
         "'{}' is no kind of line; there are: name, gpus, compute_capability, measured_on, size, "
@@ -161,14 +163,14 @@ class Parser {
     return in_.expect_end();
   }
 
-  Status read_few_blocks(std::initializer_list<Collective> collectives,
+  Status read_few_blocks(std::string_view kind,
+                         std::initializer_list<Collective> collectives,
                          std::vector<GpuProfile::FewBlocks>& rows) {
     GpuProfile::FewBlocks row;
     SENNIT_RETURN_IF_ERROR(read_row(row));
     if (std::ranges::find(collectives, row.collective) == collectives.end()) {
-      return in_.refuse("such rows are for {} and {}",
-                        name(*collectives.begin()),
-                        name(*(collectives.end() - 1)));
+      return in_.refuse(
+          "{} are for {} and {}", kind, name(*collectives.begin()), name(*(collectives.end() - 1)));
     }
     std::int64_t blocks = 0;
     SENNIT_RETURN_IF_ERROR(in_.read_field("blocks", {1, 128}, blocks));

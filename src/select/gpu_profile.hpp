@@ -57,8 +57,8 @@ struct GpuProfile {
   // Rows in order: the first that fits holds.
   std::vector<Packets> packets;
   std::vector<HostShare> host_shares;
-  std::vector<FewBlocks> reads;  // reductions that kernels read in the inputs of others
-  std::vector<FewBlocks> puts;   // what they store in the outputs of others; blocks of a message
+  std::vector<FewBlocks> reads;  // reductions whose inputs kernels read in place
+  std::vector<FewBlocks> puts;   // blocks that kernels store in place; of a message
   int first_dynamic_share = 0;   // percent; of messages that have no row above
 
   // What a second hop costs, as bytes that a GPU could have sent meanwhile.

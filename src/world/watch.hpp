@@ -33,7 +33,7 @@ struct Verdict {
   std::string next{};      // what to do, where it is not what the code says
   // Holds only if what this rank waits for is still not here when it looks once more.
   bool is_doubtful = false;
-  // Ranks that have not made the call yet may decide who is wrong. They have kUndecided to come.
+  // Ranks that have not made the call yet can change which ranks are blamed. Wait kUndecided first.
   bool is_undecided = false;
 };
 

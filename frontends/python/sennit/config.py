@@ -10,12 +10,11 @@ from sennit import _core, calls
 
 
 def check_text(what: str, value: object) -> None:
-    """Refuse by name what C cannot take as text; None is no text."""
+    """Refuse by name what C cannot take as text; None is allowed."""
     if not isinstance(value, str | None):
         raise TypeError(f"{what} is text, not {value!r}")
-    encoded = (value or "").encode(errors="ignore")
-    if value and (encoded.decode() != value or b"\0" in encoded):
-        raise _core.InvalidArgument(f"{what} is {value!r}, of which C can take only a part")
+    if value and (value.encode(errors="ignore").decode() != value or "\0" in value):
+        raise _core.InvalidArgument(f"{what} is {value!r}: it must be UTF-8 without zero bytes")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -39,8 +39,8 @@ class PeerLauncher {
                                       PairCalls& pairs);
   void describe(const KernelMessage& message, bool may_map, PairMessage& described);
   std::byte* offer_of(const KernelMessage& message, bool may_map);
-  // So few have each message that this rank sends, whatever its peers choose; 0: all. If its own
-  // buffers are reached, too.
+  // How many thread blocks store each message that this rank sends, if its own buffers are reached
+  // (are_reached), whatever its peers choose. 0: no limit.
   [[nodiscard]] int few_blocks_for(std::span<const KernelMessage> messages) const;
   [[nodiscard]] bool are_reached(std::span<const PairMessage> messages) const;
   [[nodiscard]] GroupRoom room() const;
