@@ -138,7 +138,8 @@ TEST(PathChoice, AFixedPolicyTakesItsPathOnly) {
 }
 
 // Copies of the lanes run side by side, so a rank has messages on both paths at once and sees on
-// which of them they stay.
+// which of them they stay. On a busy machine the fast path may take each before the next comes; the
+// slow path gets none then.
 TEST(PathChoice, ASlowPathGetsFewerMessages) {
   constexpr std::int64_t kCount = kTileElements * 24;
   const Made made = bundled(Collective::kBroadcast, "direct", 4, {.width = 4});
@@ -152,7 +153,6 @@ TEST(PathChoice, ASlowPathGetsFewerMessages) {
     ASSERT_EQ(run.defect, "");
     EXPECT_EQ(find_wrong_output(made.plan->problem(), kCount, run), "");
     EXPECT_EQ(find_defect_of_trace(*made.plan, run), "");
-    EXPECT_GT(messages(run, slow), 0);
     EXPECT_LT(messages(run, slow), messages(run, 1 - slow));
   }
 }
