@@ -2,6 +2,12 @@
 
 #include "base/vectors.hpp"
 
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace sennit {
 namespace {
 
@@ -32,7 +38,35 @@ SENNIT_AVX2 void copy_avx2(std::byte* to, const std::byte* from, std::size_t byt
   std::memcpy(to + done, from + done, bytes - done);
 }
 
+#if defined(__x86_64__)
+SENNIT_AVX2 void stream_avx2(std::byte* to, const std::byte* from, std::size_t bytes) {
+  constexpr std::size_t kLine = 64;
+  constexpr std::size_t kStretch = 2 * kLine;
+  std::size_t done = -reinterpret_cast<std::uintptr_t>(to) % kLine;
+  std::memcpy(to, from, done);
+  for (; done + kStretch <= bytes; done += kStretch) {
+    for (std::size_t v = 0; v < kStretch; v += sizeof(__m256i)) {
+      _mm256_stream_si256(
+          reinterpret_cast<__m256i*>(to + done + v),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + done + v)));
+    }
+  }
+  std::memcpy(to + done, from + done, bytes - done);
+  _mm_sfence();  // streaming stores keep no order with the store that publishes them
+}
+#endif
+
 }  // namespace
+
+void copy_around_caches(void* to, const void* from, std::size_t bytes) {
+#if defined(__x86_64__)
+  static const bool kAvx2 = has_avx2();
+  if (kAvx2 && bytes >= kLargeCopyBytes / 4) {
+    return stream_avx2(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+  }
+#endif
+  copy_bytes(to, from, bytes);
+}
 
 void copy_large(void* to, const void* from, std::size_t bytes) {
   static const bool kAvx2 = has_avx2();

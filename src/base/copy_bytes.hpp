@@ -12,6 +12,10 @@ inline constexpr std::size_t kLargeCopyBytes = 16384;
 // Copies at least kLargeCopyBytes.
 void copy_large(void* to, const void* from, std::size_t bytes);
 
+// The same with stores that go to memory and leave no line in the caches of this core. Later stores
+// are seen after these. Without AVX2, and for a few bytes, this is copy_bytes.
+void copy_around_caches(void* to, const void* from, std::size_t bytes);
+
 // As std::memcpy, and nothing may come from NULL.
 inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
   if (bytes >= kLargeCopyBytes) {

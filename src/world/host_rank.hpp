@@ -6,6 +6,7 @@
 #include "path/cma/peer_memory.hpp"
 #include "path/rail/mirrored_rings.hpp"
 #include "path/shm/ring_pool.hpp"
+#include "path/shm/slot_stores.hpp"
 #include "world/status_line.hpp"
 
 #include <chrono>
@@ -31,6 +32,8 @@ struct HostRank {
   std::uint64_t& received(int peer, int port) { return received_[at(peer, port)]; }
   // The first message on the ring to `peer` that is not known to have a free slot. May lag behind.
   std::uint64_t& credit(int peer, int port) { return credits_[at(peer, port)]; }
+
+  shm::SlotStores& stores(int peer, int port) { return stores_[at(peer, port)]; }
 
   int rank;
   shm::RingPool rings;
@@ -58,6 +61,7 @@ struct HostRank {
   std::vector<std::uint64_t> sent_;
   std::vector<std::uint64_t> received_;
   std::vector<std::uint64_t> credits_;
+  std::vector<shm::SlotStores> stores_;
 };
 
 }  // namespace sennit

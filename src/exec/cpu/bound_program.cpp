@@ -18,6 +18,7 @@ BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int>
          .bell = &rank.bells[peer],
          .position = link.outgoing ? &rank.sent(peer, link.port) : &rank.received(peer, link.port),
          .credit = link.outgoing ? &rank.credit(peer, link.port) : nullptr,
+         .stores = link.outgoing ? &rank.stores(peer, link.port) : nullptr,
          .memory = &rank.peers[static_cast<std::size_t>(peer)],
          .line = rank.lines == nullptr ? nullptr : &rank.lines[peer],
          .peer = peer,

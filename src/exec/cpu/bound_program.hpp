@@ -21,6 +21,7 @@ class BoundProgram {
     Doorbell* bell;           // of the peer
     std::uint64_t* position;  // messages so far, of the rank
     std::uint64_t* credit;    // of an outgoing link, see HostRank
+    shm::SlotStores* stores;  // of an outgoing link
     const cma::PeerMemory* memory;
     const StatusLine* line;  // of the peer; may be null
     int peer;

@@ -87,7 +87,7 @@ void CodedStep::copy() {
     const Job::Slice from = job_.layout_.slice(lane_, step_.from[k], tile_);
     std::byte* const to = job_.layout_.slice(lane_, step_.to[k], tile_).data;
     if (!is_coded_at_home(step_.from[k])) {
-      job_.move(step_, step_.from[k], from, to);
+      job_.move(step_, step_.from[k], from, {to});
       continue;
     }
     for (const Part& part : parts_of(from.elements)) {
@@ -138,8 +138,8 @@ void CodedStep::take() {
 void CodedStep::pass_on(const std::byte* from, Messages::const_iterator first) const {
   for (auto out = first; out != step_.out.end(); ++out) {
     if (job_.layout_.exists(*out, tile_)) {
-      copy_bytes(
-          place_in(*out, 0, {}), from, job_.layout_.message_bytes(lane_, step_, out->codec, tile_));
+      const Target slot{place_in(*out, 0, {}), job_.spot(*out, tile_).link->stores};
+      slot.copy(from, job_.layout_.message_bytes(lane_, step_, out->codec, tile_));
     }
   }
 }

@@ -266,7 +266,7 @@ void Job::run(const ProgramLane& lane, const ProgramStep& step, std::int64_t til
       for (std::size_t k = 0; k < step.from.size(); ++k) {
         const Slice from = layout_.slice(lane, step.from[k], tile);
         const Slice to = layout_.slice(lane, step.to[k], tile);
-        move(step, step.from[k], from, to.data);
+        move(step, step.from[k], from, {to.data});
       }
       return;
     case StepKind::kToken:
@@ -275,7 +275,7 @@ void Job::run(const ProgramLane& lane, const ProgramStep& step, std::int64_t til
 }
 
 // Copies what a send or copy step reads; scales a contribution and finishes a sum on the way.
-void Job::move(const ProgramStep& step, const Piece& piece, const Slice& from, std::byte* to) {
+void Job::move(const ProgramStep& step, const Piece& piece, const Slice& from, const Target& to) {
   if (from.elements == 0) {
     return;
   }
@@ -285,17 +285,24 @@ void Job::move(const ProgramStep& step, const Piece& piece, const Slice& from, s
   const bool is_finished = reads_own && step.post;
   if (is_scaled || is_finished) {
     const Operand operand{.data = from.data, .is_scaled = is_scaled};
-    reduce(call_.dtype,
-           call_.op,
-           call_.scaling,
-           {.out = to,
-            .operands = std::span(&operand, 1),
-            .elements = from.elements,
-            .is_finished = is_finished});
-  } else if (from.data != to) {
+    to.reduce(call_.dtype,
+              call_.op,
+              call_.scaling,
+              {.operands = std::span(&operand, 1),
+               .elements = from.elements,
+               .is_finished = is_finished});
+  } else if (from.data != to.data) {
     // In place these are the same memory, and memcpy forbids that.
-    copy_bytes(to, from.data, static_cast<std::size_t>(from.elements * layout_.element_bytes()));
+    to.copy(from.data, static_cast<std::size_t>(from.elements * layout_.element_bytes()));
   }
+}
+
+Target Job::target(const ProgramLane& lane,
+                   const ProgramStep& step,
+                   const MessageRef& out,
+                   std::int64_t tile) const {
+  const Spot at = spot(out, tile);
+  return {layout_.payload(lane, step, at, tile), at.link->stores};
 }
 
 // Puts the blocks `from`, or where they lie, into every outgoing slot.
@@ -324,7 +331,7 @@ void Job::fill_slot(const ProgramLane& lane,
       std::memcpy(at, &descriptor, sizeof(descriptor));
       at += sizeof(descriptor);
     } else {
-      move(step, piece, source, at);
+      move(step, piece, source, {at, spot.link->stores});
       at += bytes;
     }
   }
@@ -397,7 +404,7 @@ void Job::forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t
   const std::byte* from = layout_.payload(lane, step, spot(step.in.front(), tile), tile);
   for (const MessageRef& out : step.out) {
     if (bytes > 0) {
-      copy_bytes(layout_.payload(lane, step, spot(out, tile), tile), from, bytes);
+      target(lane, step, out, tile).copy(from, bytes);
     }
   }
 }
@@ -424,15 +431,18 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
                                     lane, step, spot(step.in[operand - local], tile), tile) +
                                 offset};
     }
-    std::byte* result =
-        step.to.empty() ? layout_.payload(lane, step, spot(step.out.front(), tile), tile) + offset
-                        : layout_.slice(lane, step.to[block], tile).data;
+    Target result = step.to.empty() ? target(lane, step, step.out.front(), tile)
+                                    : Target{layout_.slice(lane, step.to[block], tile).data};
+    if (step.to.empty()) {
+      result.data += offset;
+    }
     const std::int64_t elements = layout_.slice_elements(lane, step.lengths_of[block], tile);
     if (elements > 0) {
-      reduce(call_.dtype,
-             call_.op,
-             call_.scaling,
-             {.out = result, .operands = operands, .elements = elements, .is_finished = step.post});
+      result.reduce(
+          call_.dtype,
+          call_.op,
+          call_.scaling,
+          {.operands = operands, .elements = elements, .is_finished = step.post});
     }
     offset += static_cast<std::size_t>(elements * layout_.element_bytes());
   }
@@ -440,9 +450,8 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
     return fill(lane, step, step.to, tile);
   }
   for (std::size_t o = 1; o < step.out.size() && offset > 0; ++o) {
-    copy_bytes(layout_.payload(lane, step, spot(step.out[o], tile), tile),
-               layout_.payload(lane, step, spot(step.out.front(), tile), tile),
-               offset);
+    target(lane, step, step.out[o], tile)
+        .copy(layout_.payload(lane, step, spot(step.out.front(), tile), tile), offset);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "exec/cpu/call_layout.hpp"
 #include "exec/cpu/choices.hpp"
 #include "exec/cpu/coded_block.hpp"
+#include "exec/cpu/target.hpp"
 #include "exec/cpu/trace.hpp"
 #include "world/waiting.hpp"
 
@@ -63,6 +64,11 @@ class Job {
     }
     return layout_.spot(ref, tile);
   }
+  // The slot of an outgoing message.
+  [[nodiscard]] Target target(const ProgramLane& lane,
+                              const ProgramStep& step,
+                              const MessageRef& out,
+                              std::int64_t tile) const;
   void end_lane();
   void finish_if_ended();
   bool arrived(const MessageRef& ref, std::int64_t tile);
@@ -82,7 +88,7 @@ class Job {
                            std::int64_t first,
                            std::int64_t last);
   void run(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
-  void move(const ProgramStep& step, const Piece& piece, const Slice& from, std::byte* to);
+  void move(const ProgramStep& step, const Piece& piece, const Slice& from, const Target& to);
   void take(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
   void fetch(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);
   void combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t tile);

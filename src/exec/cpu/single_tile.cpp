@@ -1,7 +1,5 @@
 #include "exec/cpu/single_tile.hpp"
 
-#include "base/copy_bytes.hpp"
-
 #include <algorithm>
 #include <utility>
 
@@ -281,11 +279,12 @@ std::byte* SingleTile::at(const Run& run, const TileStep& step, const Place& pla
 }
 
 void SingleTile::run_move(const Run& run, const TileStep& step, const Move& move) const {
-  std::byte* to = at(run, step, move.to);
+  const Target to{at(run, step, move.to),
+                  move.to.base == Base::kOut ? step.out[move.to.message].link->stores : nullptr};
   if (move.from.size() == 1) {
     const std::byte* from = at(run, step, move.from.front());
-    if (from != to) {  // in place they are the same memory, and memcpy forbids that
-      copy_bytes(to, from, static_cast<std::size_t>(move.elements * element_bytes_));
+    if (from != to.data) {  // in place they are the same memory, and memcpy forbids that
+      to.copy(from, static_cast<std::size_t>(move.elements * element_bytes_));
     }
     return;
   }
@@ -293,12 +292,10 @@ void SingleTile::run_move(const Run& run, const TileStep& step, const Move& move
   for (std::size_t o = 0; o < move.from.size(); ++o) {
     operands[o].data = at(run, step, move.from[o]);
   }
-  reduce(dtype_,
-         op_,
-         {},
-         {.out = to,
-          .operands = std::span(operands).first(move.from.size()),
-          .elements = move.elements});
+  to.reduce(dtype_,
+            op_,
+            {},
+            {.operands = std::span(operands).first(move.from.size()), .elements = move.elements});
 }
 
 // The next call goes on where this one's messages end.
