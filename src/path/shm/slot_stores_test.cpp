@@ -77,8 +77,7 @@ TEST(SlotStores, SmallMessagesNeverStream) {
   EXPECT_EQ(puts_that_want_copies(kAlwaysSlow, 4095), 0);
 }
 
-// Streaming stores keep no order of their own, so what a reader sees shows whether the fence is
-// there. Without it this fails on processors that stream through several write buffers.
+// Streaming stores keep no order of their own: a reader must not see the word before the message.
 TEST(SlotStores, AMessageIsCompleteWhenItIsPublished) {
   constexpr RingGeometry kGeometry{.ranks = 2, .slots = 2, .slot_bytes = kSlotBytes};
   constexpr std::uint64_t kMessages = 3000;
