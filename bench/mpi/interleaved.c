@@ -2,7 +2,8 @@
  * before the MPI if anything does, and as the MPI itself has them. Samples of the two take turns,
  * so that whatever else the machine does slows both.
  *
- *   interleaved SAMPLES     rank 0 writes a line of JSON for each collective and size
+ *   interleaved SAMPLES [COLLECTIVE]     rank 0 writes a line of JSON for each size of this
+ *                                        collective, or of each
  *
  * A sample is some calls in a row; its time is that of the slowest rank. */
 #define _GNU_SOURCE /* dladdr */
@@ -197,6 +198,9 @@ int main(int argc, char** argv) {
   out = calloc(kMostBytes, 1);
   for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); ++i) {
     Collective* const what = &collectives[i];
+    if (argc > 2 && strcmp(argv[2], what->name) != 0) {
+      continue;
+    }
     what->ways[1] = of_the_mpi(what->function);
     if (what->ways[1] == NULL) {
       fprintf(stderr, "the MPI has no PMPI_%s of its own\n", what->function);
