@@ -3,12 +3,13 @@
 //
 //   sennit-slot-stores SECONDS     a line of JSON for each message size and turn
 //
-// Both threads, each bound to a core, send 1 MB to each other through rings of slots. `ping_ns`, the
-// time of one word to the other core before the turn, tells how far apart the cores are then: a
+// Both threads, each bound to a core, send 1 MB to each other through rings of slots. `ping_ns`,
+// the time of one word to the other core before the turn, says what the cores share then: a
 // host may move those of a virtual machine at any time.
+#include "path/shm/slot_stores.hpp"
+
 #include "base/copy_bytes.hpp"
 #include "path/shm/ring_pool.hpp"
-#include "path/shm/slot_stores.hpp"
 
 #include <pthread.h>
 #include <sched.h>
@@ -56,7 +57,8 @@ void on_both_cores(const Function& function) {
 }
 
 double ping_ns() {
-  constexpr int kPings = 2000;
+  constexpr int kWarmUp = 200;
+  constexpr int kPings = 1800;
   struct alignas(256) Word {
     std::atomic<int> value{0};
   };
@@ -76,11 +78,11 @@ double ping_ns() {
         }
       }
     };
-    pings(1, kPings / 10);
+    pings(1, kWarmUp);
     const double begin = now_us();
-    pings(kPings / 10 + 1, kPings);
+    pings(kWarmUp + 1, kWarmUp + kPings);
     if (me == 0) {
-      time = (now_us() - begin) * 1e3 / (kPings - kPings / 10) / 2;
+      time = (now_us() - begin) * 1e3 / kPings / 2;
     }
   });
   return time;
@@ -89,7 +91,7 @@ double ping_ns() {
 struct Side {
   std::vector<std::byte> from = std::vector<std::byte>(kBytes, std::byte{1});
   std::vector<std::byte> to = std::vector<std::byte>(kBytes);
-  std::array<shm::SlotStores, 1> stores;
+  shm::SlotStores stores;
 };
 
 // The median time of 1 MB, each way, in messages of `message_bytes`.
@@ -118,7 +120,7 @@ double transfer_us(Way way, std::size_t message_bytes) {
           copy_around_caches(slot, &side.from[at], message_bytes);
           break;
         case Way::kChosen:
-          side.stores[0].copy(slot, &side.from[at], message_bytes);
+          side.stores.copy(slot, &side.from[at], message_bytes);
           break;
       }
       channel::publish(out.full(message), message, 1);
@@ -156,7 +158,12 @@ void measure(double seconds) {
       std::printf(
           "{\"message_bytes\": %zu, \"ping_ns\": %.0f, \"ping_ns_after\": %.0f, "
           "\"plain_us\": %.1f, \"streaming_us\": %.1f, \"chosen_us\": %.1f}\n",
-          bytes, ping, ping_ns(), plain, streaming, chosen);
+          bytes,
+          ping,
+          ping_ns(),
+          plain,
+          streaming,
+          chosen);
     }
   }
 }
@@ -165,6 +172,6 @@ void measure(double seconds) {
 }  // namespace sennit
 
 int main(int argc, char** argv) {
-  sennit::measure(argc > 1 ? std::atof(argv[1]) : 10);
+  sennit::measure(argc > 1 ? std::strtod(argv[1], nullptr) : 10);
   return EXIT_SUCCESS;
 }

@@ -3,8 +3,8 @@
     cmake --build build/release --target sennit-slot-stores
     python bench/slot_stores.py --seconds 60 --out bench/results/current/slot-stores.json
 
-Rows are medians of turns whose pings before and after are alike, by the distance of the cores: a
-host may move those of a virtual machine from turn to turn.
+Rows are medians of turns whose pings before and after are of one class: a host may move the cores
+of a virtual machine from turn to turn.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CORES = (
 
 
 def cores(ping_ns: float) -> str:
-    """How far apart cores with this ping are."""
+    """What cores with this ping share."""
     return next(name for limit, name in CORES if ping_ns < limit)
 
 

@@ -46,9 +46,8 @@ SENNIT_AVX2 void stream_avx2(std::byte* to, const std::byte* from, std::size_t b
   std::memcpy(to, from, done);
   for (; done + kStretch <= bytes; done += kStretch) {
     for (std::size_t v = 0; v < kStretch; v += sizeof(__m256i)) {
-      _mm256_stream_si256(
-          reinterpret_cast<__m256i*>(to + done + v),
-          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + done + v)));
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + done + v),
+                          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + done + v)));
     }
   }
   std::memcpy(to + done, from + done, bytes - done);

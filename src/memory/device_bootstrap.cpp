@@ -25,15 +25,18 @@ bool DeviceBootstrap::is_one_group() const {
       members_, [&](const Member& member) { return member.group == members_.front().group; });
 }
 
-bool DeviceBootstrap::has_a_device_each() const {
+DeviceSharing DeviceBootstrap::sharing() const {
+  bool is_shared = false;
+  bool all_in_turn = ranks() > 1;
   for (int a = 0; a < ranks(); ++a) {
     for (int b = a + 1; b < ranks(); ++b) {
-      if (share_device(a, b)) {
-        return false;
-      }
+      is_shared = is_shared || share_device(a, b);
+      all_in_turn = all_in_turn && run_in_turn(a, b);
     }
   }
-  return true;
+  return all_in_turn ? DeviceSharing::kInTurn
+         : is_shared ? DeviceSharing::kSome
+                     : DeviceSharing::kNone;
 }
 
 std::vector<std::uint64_t> DeviceBootstrap::processes() const {

@@ -32,6 +32,12 @@ struct BrokenPair {
   int to = 0;
 };
 
+enum class DeviceSharing : std::uint8_t {
+  kNone,    // each rank has a device of its own
+  kSome,    // some share one
+  kInTurn,  // all are processes of one device, which runs their kernels in turn
+};
+
 class DeviceBootstrap {
  public:
   // All together. `driver` and `exchange` outlive the result.
@@ -53,12 +59,12 @@ class DeviceBootstrap {
   }
   [[nodiscard]] bool share_process(int a, int b) const { return of(a).process == of(b).process; }
   [[nodiscard]] bool share_device(int a, int b) const { return of(a).uuid == of(b).uuid; }
-  [[nodiscard]] bool has_a_device_each() const;
   // Whether a device runs the kernels of one only while those of the other stand still: both are
   // processes that share it without the Multi-Process Service.
   [[nodiscard]] bool run_in_turn(int a, int b) const {
     return share_device(a, b) && !share_process(a, b) && !(of(a).has_mps && of(b).has_mps);
   }
+  [[nodiscard]] DeviceSharing sharing() const;
   [[nodiscard]] bool share_group(int a, int b) const { return of(a).group == of(b).group; }
   // Whether all ranks are of one group.
   [[nodiscard]] bool is_one_group() const;

@@ -67,7 +67,7 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
   SENNIT_ASSIGN_OR_RETURN(const DeviceBootstrap bootstrap,
                           DeviceBootstrap::open(driver, identity, exchange));
   memory->processes_ = bootstrap.processes();
-  memory->has_a_device_each_ = bootstrap.has_a_device_each();
+  memory->sharing_ = bootstrap.sharing();
   if (identity.rank == 0) {
     warn_of_turns(bootstrap);
   }

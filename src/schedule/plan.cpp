@@ -369,6 +369,7 @@ std::uint64_t plan_hash(const Plan& plan) {
     hasher.add(strand.tile_bytes);
     hasher.add(strand.width);
     hasher.add(std::int64_t{strand.by_steps});
+    hasher.add(std::int64_t{strand.by_leader});
     hasher.add(strand.share);
   }
   return hasher.finish();

@@ -79,6 +79,8 @@ struct Strand {
   // An interpreter kernel runs the steps one by one (exec/sm/step_call.hpp). No matter for the
   // proof, but ranks of another kernel would wait in other buffers.
   bool by_steps = false;
+  // One rank runs the operations of all (exec/stream/leader_operations.hpp).
+  bool by_leader = false;
   int share = 1;  // weight of this strand's part of every block, against the other strands'
   // Steps that copy or reduce input blocks of their own rank take decode(encode(x)) in place of x,
   // so that a rank's own contribution has the bits that the other ranks get of it.

@@ -32,6 +32,9 @@ bool suits_copy_engines(Collective collective,
                         std::int64_t bytes,
                         const DeviceFacts& facts) {
   const bool is_message = collective == Collective::kSendRecv;
+  if (facts.in_turn && !is_message) {
+    return ranks > 1;  // by a leader
+  }
   const bool can = is_message || (collective == Collective::kBroadcast       ? ranks == 2
                                   : collective == Collective::kReduceScatter ? ranks > 2
                                                                              : ranks > 1);
@@ -66,12 +69,17 @@ Status can_be_copied(Collective collective, const CallRequest& request, const Me
              : Status();
 }
 
-std::string_view copying_algorithm(const GpuProfile& profile,
+std::string_view copying_algorithm(const DeviceFacts& facts,
                                    Collective collective,
                                    int ranks,
                                    std::int64_t bytes) {
-  const std::string_view own = gpu_collective(collective).by_copy_engines;
-  return own.empty() ? algorithm_by_model(collective, ranks, bytes, profile.hop_bytes) : own;
+  const GpuCollective& known = gpu_collective(collective);
+  if (facts.in_turn && !known.by_leader.empty()) {
+    return known.by_leader;
+  }
+  return known.by_copy_engines.empty()
+             ? algorithm_by_model(collective, ranks, bytes, facts.profile->hop_bytes)
+             : known.by_copy_engines;
 }
 
 }  // namespace sennit

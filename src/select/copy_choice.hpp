@@ -26,7 +26,7 @@ bool requests_copies(Collective collective, const CallRequest& request);
 Status can_be_copied(Collective collective, const CallRequest& request, const Means& means);
 
 // Where the call leaves it open.
-std::string_view copying_algorithm(const GpuProfile& profile,
+std::string_view copying_algorithm(const DeviceFacts& facts,
                                    Collective collective,
                                    int ranks,
                                    std::int64_t bytes);

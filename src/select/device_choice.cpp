@@ -270,7 +270,7 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
   if (choice.engine == Engine::kStream) {
     choice.protocol =
         collective == Collective::kSendRecv ? Protocol::kDirectGet : Protocol::kDirectPut;
-    wanted = is_free ? copying_algorithm(*facts.profile, collective, shape.ranks, bytes) : wanted;
+    wanted = is_free ? copying_algorithm(facts, collective, shape.ranks, bytes) : wanted;
   } else if (choice.protocol == Protocol::kDirectPut) {
     wanted = kOneHop;
   } else if (choice.protocol == Protocol::kDirectGet) {

@@ -45,11 +45,11 @@ Result<Strand> make_step_strand(const DeviceChoice& choice,
   return strand;
 }
 
-// Copy engines put what is reduced into slots of who reduces it.
-void stage_contributions(Strand& strand) {
+// Copy engines put what is reduced into slots of who reduces it. A leader reads it where it lies.
+void bind_contributions(Strand& strand, Protocol protocol) {
   for (std::size_t c = 0; c < strand.channels.size(); ++c) {
     if (!is_stored_whole(*strand.schedule, static_cast<int>(c))) {
-      strand.channels[c].protocol = Protocol::kSlots;
+      strand.channels[c].protocol = protocol;
     }
   }
 }
@@ -90,7 +90,9 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
                                  choice.engine));
     SENNIT_RETURN_IF_ERROR(check_structure(*plan));
     if (choice.engine == Engine::kStream) {
-      stage_contributions(plan->strands.back());
+      Strand& strand = plan->strands.back();
+      strand.by_leader = facts.in_turn && choice.algorithm->collective != Collective::kSendRecv;
+      bind_contributions(strand, strand.by_leader ? Protocol::kDirectGet : Protocol::kSlots);
     } else if (is_reduction(choice.algorithm->collective)) {
       put_results(plan->strands.back());
     }

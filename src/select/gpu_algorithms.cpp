@@ -14,24 +14,31 @@ constexpr std::array kGpuAlgorithms = {
     GpuAlgorithm{"two_shot", Message::kByRanks, /*has_kernel=*/true, /*stores_no_sums=*/false},
     GpuAlgorithm{
         "scatter_forward", Message::kByPeers, /*has_kernel=*/true, /*stores_no_sums=*/false},
+    GpuAlgorithm{"leader", Message::kWhole, /*has_kernel=*/false, /*stores_no_sums=*/false},
     GpuAlgorithm{"scatter_gather", Message::kByPeers, /*has_kernel=*/true, /*stores_no_sums=*/true},
 };
 
 // By copy engines a one-shot all_reduce could not be in place, where every rank reads the whole
 // input; a reduce in two hops has sums that are stored nowhere; and they do not pass on what comes.
 constexpr std::array kGpuCollectives = {
-    // one hop, two hops, on the host, by copy engines, through groups
+    // one hop, two hops, on the host, by copy engines, by a leader, through groups
+    GpuCollective{Collective::kAllReduce,
+                  "one_shot",
+                  "two_shot",
+                  "",
+                  "two_shot",
+                  "leader",
+                  "hierarchical_sliced"},
+    GpuCollective{Collective::kReduce, "direct", "scatter_gather", "", "direct", "direct", ""},
     GpuCollective{
-        Collective::kAllReduce, "one_shot", "two_shot", "", "two_shot", "hierarchical_sliced"},
-    GpuCollective{Collective::kReduce, "direct", "scatter_gather", "", "direct", ""},
-    GpuCollective{Collective::kBroadcast, "direct", "scatter_forward", "hub", "direct", ""},
-    GpuCollective{Collective::kAllGather, "direct", "", "hub", "", ""},
-    GpuCollective{Collective::kReduceScatter, "direct", "", "", "", ""},
-    GpuCollective{Collective::kAllToAll, "direct", "", "direct", "", ""},
-    GpuCollective{Collective::kGather, "direct", "", "direct", "", ""},
-    GpuCollective{Collective::kScatter, "direct", "", "direct", "", ""},
-    GpuCollective{Collective::kSendRecv, "direct", "", "direct", "", ""},
-    GpuCollective{Collective::kBarrier, "dissemination", "", "", "", ""},
+        Collective::kBroadcast, "direct", "scatter_forward", "hub", "direct", "direct", ""},
+    GpuCollective{Collective::kAllGather, "direct", "", "hub", "", "direct", ""},
+    GpuCollective{Collective::kReduceScatter, "direct", "", "", "", "direct", ""},
+    GpuCollective{Collective::kAllToAll, "direct", "", "direct", "", "direct", ""},
+    GpuCollective{Collective::kGather, "direct", "", "direct", "", "direct", ""},
+    GpuCollective{Collective::kScatter, "direct", "", "direct", "", "direct", ""},
+    GpuCollective{Collective::kSendRecv, "direct", "", "direct", "", "", ""},
+    GpuCollective{Collective::kBarrier, "dissemination", "", "", "", "dissemination", ""},
 };
 
 // Bytes that one hop has more to send, or to take, at the busiest rank than two.

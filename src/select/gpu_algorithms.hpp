@@ -34,6 +34,7 @@ struct GpuCollective {
   std::string_view two_hops;         // empty: there are none
   std::string_view on_host;          // all of it, or a part, through host memory; empty: none
   std::string_view by_copy_engines;  // empty: as by the model
+  std::string_view by_leader;        // where a GPU runs the ranks' kernels in turn
   std::string_view through_groups;   // where ranks reach each other in groups alone; empty: none
 };
 const GpuCollective& gpu_collective(Collective collective);

@@ -121,8 +121,8 @@ bool prefers_one_copy(Collective collective, int ranks, std::int64_t bytes) {
          bytes >= kOneCopyFromBytes;
 }
 
-// A fetch of a tile is one system call, so tiles are large. all_gather of parts of 2 MB takes 290 us
-// in one tile and 550 in two (2 ranks, the EPYC above).
+// A fetch of a tile is one system call, so tiles are large. all_gather of parts of 2 MB takes 290
+// us in one tile and 550 in two (2 ranks, the EPYC above).
 constexpr std::int64_t kDirectTileBytes = 4096 * kKilo;
 
 // What is asked for by path and protocol.

@@ -71,6 +71,7 @@ TEST(CodecsInPlans, LossyOnesAreProvedWhereNothingIsCodedTwice) {
   EXPECT_EQ(in_words(sorted_by(Codec::kQ8, 12).always),
             "all_reduce two_shot\n"
             "all_reduce one_shot\n"
+            "all_reduce leader\n"
             "reduce direct\n"
             "reduce scatter_gather\n"
             "broadcast chain\n"

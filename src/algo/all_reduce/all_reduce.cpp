@@ -13,7 +13,8 @@ std::span<const Algorithm> table() {
                                    hierarchical(),
                                    hierarchical_sliced(),
                                    hierarchical_shares(),
-                                   shared_buffer()};
+                                   shared_buffer(),
+                                   leader()};
   return kRows;
 }
 

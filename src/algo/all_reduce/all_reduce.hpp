@@ -14,6 +14,7 @@ Algorithm hierarchical();
 Algorithm hierarchical_sliced();
 Algorithm hierarchical_shares();
 Algorithm shared_buffer();
+Algorithm leader();
 
 // All rows; the first is the default.
 std::span<const Algorithm> table();

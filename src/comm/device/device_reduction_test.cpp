@@ -47,6 +47,8 @@ float expected(std::int64_t i, int ranks) {
   return sum;
 }
 
+void expect_ok(const Status& status) { ASSERT_TRUE(status.ok()) << status.message(); }
+
 class StagedReductions : public FakeGpus {
  protected:
   static Operation reduction(const Rank& rank, Collective collective, std::int64_t count) {
@@ -91,6 +93,34 @@ class StagedReductions : public FakeGpus {
     }
   }
 
+  void take_turns(const std::function<Operation(Operation)>& asked) {
+    for (const bool one_queue : {false, true}) {
+      cuda_options_.one_queue = one_queue;
+      run([&](Rank& rank) {
+        rank.cuda->run_kernels(reduce_floats);
+        std::vector<Operation> calls;
+        for (int i = 0; i < 24; ++i) {
+          const std::int64_t count = i % 5 == 0 ? 9'001 : 1'003;
+          fill_floats(rank, count * kRanks, false);
+          constexpr std::array kTurns = {
+              Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce};
+          Operation op = asked(reduction(rank, kTurns[static_cast<std::size_t>(i) % 3], count));
+          op.root = i % kRanks;
+          if (i % 4 == 3) {
+            op.collective = Collective::kAllGather;
+            op.request.algorithm = op.request.protocol.empty() ? "" : "direct";
+          }
+          calls.push_back(op);
+          expect_ok(rank.call(op));
+        }
+        rank.finish();
+        for (const Operation& op : calls) {
+          check_result(rank, op);
+        }
+      });
+    }
+  }
+
   static void check_result(Rank& rank, const Operation& op) {
     rank.recv = static_cast<std::byte*>(op.recv);
     if (op.collective == Collective::kAllGather) {
@@ -105,8 +135,6 @@ class StagedReductions : public FakeGpus {
     }
   }
 };
-
-void expect_ok(const Status& status) { ASSERT_TRUE(status.ok()) << status.message(); }
 
 TEST_F(StagedReductions, AddUpInTheOrderOfRanksWithTheScalarOfEach) {
   run([](Rank& rank) {
@@ -201,31 +229,7 @@ TEST_F(StagedReductions, ReduceByCopyEnginesFromSomeSizeOn) {
 
 // Words, staging memory and streams serve one call after the other, whatever these are.
 TEST_F(StagedReductions, TakeTurnsWithOtherCollectives) {
-  for (const bool one_queue : {false, true}) {
-    cuda_options_.one_queue = one_queue;
-    run([](Rank& rank) {
-      rank.cuda->run_kernels(reduce_floats);
-      std::vector<Operation> calls;
-      for (int i = 0; i < 24; ++i) {
-        const std::int64_t count = i % 5 == 0 ? 9'001 : 1'003;
-        fill_floats(rank, count * kRanks, false);
-        constexpr std::array kTurns = {
-            Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce};
-        Operation op = requested(reduction(rank, kTurns[static_cast<std::size_t>(i) % 3], count));
-        op.root = i % kRanks;
-        if (i % 4 == 3) {
-          op.collective = Collective::kAllGather;
-          op.request.algorithm = "direct";
-        }
-        calls.push_back(op);
-        expect_ok(rank.call(op));
-      }
-      rank.finish();
-      for (const Operation& op : calls) {
-        check_result(rank, op);
-      }
-    });
-  }
+  take_turns([](Operation operation) { return requested(std::move(operation)); });
 }
 
 TEST_F(StagedReductions, NothingIsStagedWhileAStreamCaptures) {
@@ -263,6 +267,72 @@ TEST_F(StagedReductions, GiveBackTheMemoryThatStages) {
     EXPECT_TRUE(rank.cuda->release(rank.send).ok());
     rank.comm.reset();
     EXPECT_EQ(rank.cuda->left_over(), 0);
+  });
+}
+
+// One GPU runs the kernels of all ranks in turn, so none may wait there for another's.
+class SumsInTurn : public StagedReductions {
+ protected:
+  SumsInTurn() {
+    devices_ = {0, 0, 0, 0};
+    options_.leader = true;
+  }
+};
+
+// And of none but the leader, for whom the GPU would have to change from rank to rank.
+TEST_F(SumsInTurn, AreTheLeadersAlone) {
+  run([this](Rank& rank) {
+    rank.cuda->run_kernels(reduce_floats);
+    for (const std::int64_t count : {std::int64_t{1}, std::int64_t{1003}, kCount}) {
+      for (const bool in_place : {false, true, rank.rank % 2 == 0}) {
+        fill_floats(rank, count, in_place);
+        const int launched = rank.launches();
+        const int copied = rank.cuda->calls("copy_async");
+        expect_ok(rank.call(reduction(rank, Collective::kAllReduce, count)));
+        rank.finish();
+        check_sums(rank, count);
+        EXPECT_EQ(rank.launches() - launched, rank.rank == 0 ? 1 : 0);
+        EXPECT_EQ(rank.cuda->calls("copy_async") - copied, rank.rank == 0 ? kRanks - 1 : 0);
+      }
+    }
+  });
+}
+
+TEST_F(SumsInTurn, TakeTurnsWithOtherCollectives) {
+  take_turns([](Operation operation) { return operation; });
+}
+
+// A member may write its input when its call has ended.
+TEST_F(SumsInTurn, AreReplayedFromGraphs) {
+  run([this](Rank& rank) {
+    rank.cuda->run_kernels(reduce_floats);
+    fill_floats(rank, kCount, false);
+    const Operation op = reduction(rank, Collective::kAllReduce, kCount);
+    expect_ok(rank.call(op));
+    rank.finish();
+    rank.cuda->begin_capture(rank.stream);
+    expect_ok(rank.call(op));
+    expect_ok(rank.call(op));
+    const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
+    for (int i = 0; i < 5; ++i) {
+      std::memset(rank.recv, 0xa5, kCount * 4);
+      graph.launch(rank.stream);
+      rank.finish();
+      check_sums(rank, kCount);
+    }
+  });
+}
+
+TEST_F(SumsInTurn, AreLeftAtTheDeadline) {
+  options_.deadline_s = 2;
+  run([this](Rank& rank) {
+    rank.cuda->run_kernels(reduce_floats);
+    fill_floats(rank, kCount, false);
+    const Operation op = reduction(rank, Collective::kAllReduce, kCount);
+    expect_ok(rank.call(op));
+    rank.finish();
+    meet();
+    leave_at_the_deadline(rank, op);
   });
 }
 

@@ -5,6 +5,7 @@
 #include "base/die_at.hpp"
 #include "exec/cpu/bound_program.hpp"
 #include "exec/cpu/spot.hpp"
+#include "exec/cpu/target.hpp"
 #include "schedule/path_policy.hpp"
 #include "types/reduce.hpp"
 
@@ -87,6 +88,14 @@ class CallLayout {
                                    const ProgramStep& step,
                                    const Spot& spot,
                                    std::int64_t tile) const;
+  // Of an outgoing message.
+  [[nodiscard]] Target target(const ProgramLane& lane,
+                              const ProgramStep& step,
+                              const Spot& spot,
+                              std::int64_t tile,
+                              std::size_t offset = 0) const {
+    return {payload(lane, step, spot, tile) + offset, spot.link->stores};
+  }
   [[nodiscard]] std::uint32_t fingerprint(const MessageRef& ref) const {
     return links_[static_cast<std::size_t>(ref.link)].fingerprint;
   }

@@ -274,7 +274,7 @@ void Job::run(const ProgramLane& lane, const ProgramStep& step, std::int64_t til
   }
 }
 
-// Copies what a send or copy step reads; scales a contribution and finishes a sum on the way.
+// Copies what a step reads; scales a contribution and finishes a sum on the way.
 void Job::move(const ProgramStep& step, const Piece& piece, const Slice& from, const Target& to) {
   if (from.elements == 0) {
     return;
@@ -295,14 +295,6 @@ void Job::move(const ProgramStep& step, const Piece& piece, const Slice& from, c
     // In place these are the same memory, and memcpy forbids that.
     to.copy(from.data, static_cast<std::size_t>(from.elements * layout_.element_bytes()));
   }
-}
-
-Target Job::target(const ProgramLane& lane,
-                   const ProgramStep& step,
-                   const MessageRef& out,
-                   std::int64_t tile) const {
-  const Spot at = spot(out, tile);
-  return {layout_.payload(lane, step, at, tile), at.link->stores};
 }
 
 // Puts the blocks `from`, or where they lie, into every outgoing slot.
@@ -403,9 +395,7 @@ void Job::forward(const ProgramLane& lane, const ProgramStep& step, std::int64_t
   const std::size_t bytes = layout_.message_bytes(lane, step, {}, tile);
   const std::byte* from = layout_.payload(lane, step, spot(step.in.front(), tile), tile);
   for (const MessageRef& out : step.out) {
-    if (bytes > 0) {
-      target(lane, step, out, tile).copy(from, bytes);
-    }
+    layout_.target(lane, step, spot(out, tile), tile).copy(from, bytes);
   }
 }
 
@@ -431,18 +421,15 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
                                     lane, step, spot(step.in[operand - local], tile), tile) +
                                 offset};
     }
-    Target result = step.to.empty() ? target(lane, step, step.out.front(), tile)
-                                    : Target{layout_.slice(lane, step.to[block], tile).data};
-    if (step.to.empty()) {
-      result.data += offset;
-    }
+    const Target result =
+        step.to.empty() ? layout_.target(lane, step, spot(step.out.front(), tile), tile, offset)
+                        : Target{layout_.slice(lane, step.to[block], tile).data};
     const std::int64_t elements = layout_.slice_elements(lane, step.lengths_of[block], tile);
     if (elements > 0) {
-      result.reduce(
-          call_.dtype,
-          call_.op,
-          call_.scaling,
-          {.operands = operands, .elements = elements, .is_finished = step.post});
+      result.reduce(call_.dtype,
+                    call_.op,
+                    call_.scaling,
+                    {.operands = operands, .elements = elements, .is_finished = step.post});
     }
     offset += static_cast<std::size_t>(elements * layout_.element_bytes());
   }
@@ -450,7 +437,7 @@ void Job::combine(const ProgramLane& lane, const ProgramStep& step, std::int64_t
     return fill(lane, step, step.to, tile);
   }
   for (std::size_t o = 1; o < step.out.size() && offset > 0; ++o) {
-    target(lane, step, step.out[o], tile)
+    layout_.target(lane, step, spot(step.out[o], tile), tile)
         .copy(layout_.payload(lane, step, spot(step.out.front(), tile), tile), offset);
   }
 }

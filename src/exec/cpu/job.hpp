@@ -64,11 +64,6 @@ class Job {
     }
     return layout_.spot(ref, tile);
   }
-  // The slot of an outgoing message.
-  [[nodiscard]] Target target(const ProgramLane& lane,
-                              const ProgramStep& step,
-                              const MessageRef& out,
-                              std::int64_t tile) const;
   void end_lane();
   void finish_if_ended();
   bool arrived(const MessageRef& ref, std::int64_t tile);

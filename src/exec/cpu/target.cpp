@@ -6,13 +6,11 @@
 
 namespace sennit {
 
-void Target::reduce(Dtype dtype,
-                    ReduceOp op,
-                    const Scaling& scaling,
-                    Reduction reduction) const {
+void Target::reduce(Dtype dtype, ReduceOp op, const Scaling& scaling, Reduction reduction) const {
   const auto element_bytes = static_cast<std::int64_t>(size_bytes(dtype));
   const std::int64_t elements = reduction.elements;
-  if (stores == nullptr || !stores->want_copies(static_cast<std::size_t>(elements * element_bytes))) {
+  if (stores == nullptr ||
+      !stores->want_copies(static_cast<std::size_t>(elements * element_bytes))) {
     reduction.out = data;
     return sennit::reduce(dtype, op, scaling, reduction);
   }

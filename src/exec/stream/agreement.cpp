@@ -9,6 +9,7 @@ namespace {
 
 template <typename Function>
 void for_each_offer(const AgreementLine& line, Function function) {
+  function(line.input);
   function(line.output);
   function(line.staging);
 }
@@ -24,14 +25,15 @@ Status Agreement::await_all(const std::function<Status()>& trouble, Predicate is
 }
 
 void Agreement::offer(const Request& request) {
-  const auto offer_of = [&](const Buffer& buffer) {
+  const auto line_of = [&](const Buffer& buffer) {
     return buffer.pointer == nullptr || !request.takes_part
                ? BufferOffer()
                : buffers_.offer(buffer.pointer, buffer.bytes);
   };
   AgreementLine& mine = line(world_.rank());
-  mine.output = offer_of(request.output);
-  mine.staging = offer_of(request.staging);
+  mine.input = line_of(request.input);
+  mine.output = line_of(request.output);
+  mine.staging = line_of(request.staging);
   mine.takes_part = request.takes_part && (request.takes_slow || !mine.output.is_slow_to_copy);
   mine.scalar = request.scalar;
   mine.retired = {};
@@ -81,6 +83,7 @@ Status Agreement::map_all(std::vector<stream::Buffers>& buffers) {
                  : buffers_.locate(rank, offered);
     };
     stream::Buffers& found = buffers[static_cast<std::size_t>(rank)];
+    SENNIT_ASSIGN_OR_RETURN(found.input, address_of(theirs.input));
     SENNIT_ASSIGN_OR_RETURN(found.output, address_of(theirs.output));
     SENNIT_ASSIGN_OR_RETURN(found.staging, address_of(theirs.staging));
     found.scalar = theirs.scalar;

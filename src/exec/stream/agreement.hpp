@@ -3,8 +3,8 @@
 // stream, and only a rank itself knows its buffers, so the ranks meet here on the host, in shared
 // memory, at each such call:
 //
-//   1. Each rank offers its buffers: by the id of their allocation, or as unreachable.
-//   2. Each reads all offers. One that cannot be reached: no rank reaches into any.
+//   1. Each rank names its buffers: by the id of their allocation, or as unreachable.
+//   2. Each reads those of all. One that cannot be reached: no rank reaches into any.
 //   3. Where something is offered for the first time, each maps it and judges; one that could not:
 //      no rank does, this time.
 //
@@ -30,10 +30,11 @@ class Agreement {
   Agreement(World& world, PeerBuffers& buffers) : world_(world), buffers_(buffers) {}
 
   struct Buffer {
-    const void* pointer = nullptr;  // null: nobody else writes into it
+    const void* pointer = nullptr;  // null: nobody else reaches into it
     std::int64_t bytes = 0;
   };
   struct Request {
+    Buffer input{};
     Buffer output{};
     Buffer staging{};
     decltype(Scaling::scalar) scalar{};

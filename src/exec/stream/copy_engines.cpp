@@ -141,6 +141,9 @@ bool CopyEngines::can_reduce(const Call& call, const stream::Extent& extent, boo
   if (!memory_.has_a_process_each()) {
     return false;
   }
+  if (!call.program.by_leader.empty()) {
+    return true;
+  }
   const stream::Staging& staging = engine_->staging();
   const std::int64_t needed = engine_->staging_needs(*call.program.alone(), extent);
   if (needed <= staging.bytes() || is_capturing) {
@@ -168,6 +171,7 @@ Result<bool> CopyEngines::run(const Call& call) {
   const stream::Extent extent{op.count, static_cast<std::int64_t>(size_bytes(op.dtype))};
   request.takes_part = can_run(call, extent, capturing);
   request.output = {program.lends_output() ? op.recv : nullptr, needs.output_bytes};
+  request.input = {program.has_inputs_read() ? op.send : nullptr, needs.input_bytes};
   if (program.lends_staging()) {
     request.staging = {engine_->staging().memory(), engine_->staging().bytes()};
   }

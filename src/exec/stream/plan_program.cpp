@@ -50,6 +50,23 @@ Result<std::variant<StreamProgram, SlotProgram>> compile_strand(const Strand& st
               "streams run channels of direct_get and direct_put, and slots on path host");
 }
 
+Result<std::vector<StreamProgram>> compile_for_leader(const Strand& strand) {
+  const Problem& problem = strand.schedule->problem;
+  std::vector<StreamProgram> programs;
+  for (int rank = 0; rank < problem.ranks; ++rank) {
+    StreamProgram& program = programs.emplace_back();
+    if (problem.collective != Collective::kBarrier) {
+      SENNIT_ASSIGN_OR_RETURN(program, compile_stream(*strand.schedule, rank));
+      continue;
+    }
+    // Whoever waits for the leader has met all ranks.
+    program.problem = problem;
+    program.rank = rank;
+    program.may_be_in_place = true;
+  }
+  return programs;
+}
+
 }  // namespace
 
 const StreamProgram* PlanProgram::alone() const {
@@ -58,7 +75,7 @@ const StreamProgram* PlanProgram::alone() const {
 }
 
 bool PlanProgram::lends_output() const {
-  return std::ranges::any_of(strands, [](const StrandProgram& strand) {
+  return !by_leader.empty() || std::ranges::any_of(strands, [](const StrandProgram& strand) {
     const auto* const straight = std::get_if<StreamProgram>(&strand.program);
     return straight != nullptr && !straight->arrivals.empty();
   });
@@ -67,9 +84,11 @@ bool PlanProgram::lends_output() const {
 bool PlanProgram::lends_staging() const { return alone() != nullptr && alone()->is_staged(); }
 
 bool PlanProgram::may_be_in_place() const {
-  return std::ranges::all_of(strands, [](const StrandProgram& strand) {
-    return std::visit([](const auto& program) { return program.may_be_in_place; }, strand.program);
-  });
+  return std::ranges::all_of(by_leader, &StreamProgram::may_be_in_place) &&
+         std::ranges::all_of(strands, [](const StrandProgram& strand) {
+           return std::visit([](const auto& program) { return program.may_be_in_place; },
+                             strand.program);
+         });
 }
 
 Result<PlanProgram> compile_plan(const Plan& plan, int rank) {
@@ -78,6 +97,10 @@ Result<PlanProgram> compile_plan(const Plan& plan, int rank) {
   }
   PlanProgram result;
   result.rank = rank;
+  if (plan.strands.front().by_leader) {
+    SENNIT_ASSIGN_OR_RETURN(result.by_leader, compile_for_leader(plan.strands.front()));
+    return result;
+  }
   for (std::size_t s = 0; s < plan.strands.size(); ++s) {
     if (is_for_kernels(plan.strands[s]) && !result.of_kernels) {
       result.of_kernels = portion_of(plan, static_cast<int>(s));

@@ -22,11 +22,16 @@ struct PlanProgram {
   std::vector<StrandProgram> strands{};
   std::optional<Portion> of_kernels{};  // what SMs carry meanwhile
 
+  // Of a plan by a leader: what all ranks do, by rank, and no strands. Else empty.
+  std::vector<StreamProgram> by_leader{};
+
   // The only strand, if it goes straight; else null.
   [[nodiscard]] const StreamProgram* alone() const;
   // What other ranks write of this rank's memory.
   [[nodiscard]] bool lends_output() const;
   [[nodiscard]] bool lends_staging() const;
+  // Whether other ranks read its input.
+  [[nodiscard]] bool has_inputs_read() const { return !by_leader.empty(); }
   [[nodiscard]] bool may_be_in_place() const;
 };
 

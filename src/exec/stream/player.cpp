@@ -4,6 +4,7 @@
 #include "exec/stream/reduction.hpp"
 #include "exec/stream/stopwatch.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -123,8 +124,11 @@ class Player::Play {
   }
 
   Status launch(const void* kernel, const ReductionCall& call) {
+    constexpr std::int64_t kBlockBytes = std::int64_t{16} * kReductionThreads;  // a unit a thread
+    const std::int64_t useful = (call.bytes + kBlockBytes - 1) / kBlockBytes;
+    const auto blocks = static_cast<unsigned>(std::min(useful, std::int64_t{scene_.most_blocks}));
     return player_.driver_.launch(
-        kernel, {.blocks = kReductionBlocks, .threads = kReductionThreads}, &call, stream());
+        kernel, {.blocks = blocks, .threads = kReductionThreads}, &call, stream());
   }
 
   // As many as can be joined: what failed first is what the caller gets.

@@ -32,6 +32,7 @@ struct Scene {
   // by, and the scalar of each rank.
   const void* reduce = nullptr;
   const void* copy = nullptr;
+  unsigned most_blocks = kReductionBlocks;  // of each of these
   std::span<const Buffers> peers{};
   // Of messages: puts the caller's kernels into the user's stream; and the watch of each, or null.
   std::function<Status()> launch{};

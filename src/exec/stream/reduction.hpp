@@ -1,6 +1,6 @@
 // The kernel by which a rank reduces what the copy engines of others have put into its staging
-// memory: one call reduces a stretch of bytes of all operands, in their order, and stores it. It
-// waits for nobody.
+// memory, or a leader what lies in the memory of all: one call reduces a stretch of bytes of all
+// operands, in their order, and stores it. It waits for nobody.
 #pragma once
 
 #include "types/tables.hpp"
@@ -30,6 +30,8 @@ struct ReductionCall {
 // all_reduce of 256 MB 1 %, 128 gained nothing more (`h200x4-copies-that-put`).
 inline constexpr unsigned kReductionBlocks = 64;
 inline constexpr unsigned kReductionThreads = 512;
+// Of a leader, while nothing else runs: two an SM of an H100.
+inline constexpr unsigned kLeaderBlocks = 264;
 
 constexpr bool has_reduction(Dtype dtype, ReduceOp op) {
   return has_operator(dtype, op) && has_every_kernel(op);

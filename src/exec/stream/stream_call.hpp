@@ -12,6 +12,7 @@ namespace sennit::stream {
 
 // The memory of a rank as this device sees it; where nobody puts anything, it may be null.
 struct Buffers {
+  std::byte* input = nullptr;  // where others read it
   std::byte* output = nullptr;
   std::byte* staging = nullptr;
   decltype(ReductionCall::Operand::scalar) scalar{};  // of its rank: for premul_sum

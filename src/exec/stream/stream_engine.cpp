@@ -1,6 +1,7 @@
 #include "exec/stream/stream_engine.hpp"
 
 #include "exec/stream/call_operations.hpp"
+#include "exec/stream/leader_operations.hpp"
 #include "exec/stream/staging_sizes.hpp"
 
 #include <algorithm>
@@ -24,6 +25,11 @@ Status StreamEngine::use_rings(host::Rings rings) {
 }
 
 Status StreamEngine::run(const PlanProgram& program, const StreamCall& call, void* stream) {
+  if (!program.by_leader.empty()) {
+    list_.clear();
+    append_by_leader(program.by_leader, program.rank, call, list_);
+    return play(program.rank, call, stream, kLeaderBlocks);
+  }
   if (const StreamProgram* const alone = program.alone()) {
     return run(*alone, call, stream);
   }
@@ -70,11 +76,12 @@ std::int64_t StreamEngine::staging_needs(const StreamProgram& program, const Ext
 }
 
 // Where the memory of ranks lies: this rank's own, and that of others as it is mapped here.
-Status StreamEngine::play(int rank, const StreamCall& call, void* stream) {
+Status StreamEngine::play(int rank, const StreamCall& call, void* stream, unsigned most_blocks) {
   std::array<std::byte*, kMaxRanks> inputs{};
   std::array<std::byte*, kMaxRanks> outputs{};
   std::array<std::byte*, kMaxRanks> stagings{};
   for (std::size_t peer = 0; peer < call.peers.size(); ++peer) {
+    inputs[peer] = call.peers[peer].input;
     outputs[peer] = call.peers[peer].output;
     stagings[peer] = call.peers[peer].staging;
   }
@@ -86,6 +93,7 @@ Status StreamEngine::play(int rank, const StreamCall& call, void* stream) {
                       {.memories = {inputs, outputs, stagings, rings_.bases},
                        .reduce = call.reduction,
                        .copy = call.copy,
+                       .most_blocks = most_blocks,
                        .peers = call.peers},
                       stream);
 }

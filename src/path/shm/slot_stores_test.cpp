@@ -29,8 +29,12 @@ void expect_exact_copies(double slow_bytes_per_ns) {
     from[i] = static_cast<std::byte>(i * 7 + i / 251);
   }
   const std::byte untouched{0xee};
-  for (const std::size_t bytes : {std::size_t{4095}, std::size_t{4096}, std::size_t{4097},
-                                  std::size_t{16383}, std::size_t{20001}, kSlotBytes}) {
+  for (const std::size_t bytes : {std::size_t{4095},
+                                  std::size_t{4096},
+                                  std::size_t{4097},
+                                  std::size_t{16383},
+                                  std::size_t{20001},
+                                  kSlotBytes}) {
     SlotStores stores(slow_bytes_per_ns);
     for (int put = 0; put < kPuts; ++put) {
       const auto to_offset = static_cast<std::size_t>(put % 64);
@@ -40,10 +44,9 @@ void expect_exact_copies(double slow_bytes_per_ns) {
       const auto begin = slot.begin() + static_cast<std::ptrdiff_t>(to_offset);
       const auto end = begin + static_cast<std::ptrdiff_t>(bytes);
       const auto is_untouched = [&](std::byte byte) { return byte == untouched; };
-      ASSERT_TRUE(
-          std::equal(begin, end, from.begin() + static_cast<std::ptrdiff_t>(from_offset)) &&
-          std::all_of(slot.begin(), begin, is_untouched) &&
-          std::all_of(end, slot.end(), is_untouched))
+      ASSERT_TRUE(std::equal(begin, end, from.begin() + static_cast<std::ptrdiff_t>(from_offset)) &&
+                  std::all_of(slot.begin(), begin, is_untouched) &&
+                  std::all_of(end, slot.end(), is_untouched))
           << bytes << " bytes, put " << put;
     }
   }

@@ -1,0 +1,122 @@
+#include "exec/stream/leader_operations.hpp"
+
+#include "algo/algorithm.hpp"
+#include "exec/stream/testing/queue_steps.hpp"
+#include "schedule/passes.hpp"
+#include "verify/queues.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace sennit::stream {
+namespace {
+
+std::vector<StreamProgram> programs_of(Collective collective, const Shape& shape) {
+  const char* const algorithm = collective == Collective::kAllReduce ? "leader" : "direct";
+  const Algorithm* const found = find_algorithm(collective, algorithm).value();
+  const Schedule schedule = loosen(make_schedule(*found, shape).value());
+  std::vector<StreamProgram> programs;
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    programs.push_back(compile_stream(schedule, rank).value());
+  }
+  return programs;
+}
+
+OperationList operations_of(const std::vector<StreamProgram>& programs, int rank) {
+  std::vector<Buffers> peers(programs.size());
+  for (std::size_t peer = 0; peer < peers.size(); ++peer) {
+    peers[peer].input = reinterpret_cast<std::byte*>((2 * peer + 1) << 40U);
+    peers[peer].output = reinterpret_cast<std::byte*>((2 * peer + 2) << 40U);
+  }
+  const StreamCall call{.input = peers.front().input,
+                        .output = peers.front().output,
+                        .peers = peers,
+                        .count = 1000,
+                        .number = 1};
+  OperationList list;
+  append_by_leader(programs, rank, call, list);
+  return list;
+}
+
+template <typename What>
+int count(const OperationList& list) {
+  return static_cast<int>(std::ranges::count_if(list.operations, [](const Operation& operation) {
+    return std::holds_alternative<What>(operation.what);
+  }));
+}
+
+TEST(LeaderOperations, OneKernelSumsAndMembersOnlyWait) {
+  const std::vector<StreamProgram> programs = programs_of(Collective::kAllReduce, {.ranks = 5});
+  for (int rank = 0; rank < 5; ++rank) {
+    const OperationList list = operations_of(programs, rank);
+    EXPECT_EQ(count<ReduceBytes>(list), rank == kLeader ? 1 : 0);
+    EXPECT_EQ(count<CopyBytes>(list), rank == kLeader ? 4 : 0);
+    EXPECT_EQ(count<AwaitFlag>(list), rank == kLeader ? 4 : 1);
+  }
+}
+
+TEST(LeaderOperations, SumsComeBeforeTheCopiesOfThem) {
+  const OperationList list =
+      operations_of(programs_of(Collective::kAllReduce, {.ranks = 4}), kLeader);
+  const auto is_sum = [](const Operation& operation) {
+    return std::holds_alternative<ReduceBytes>(operation.what);
+  };
+  const auto is_copy = [](const Operation& operation) {
+    return std::holds_alternative<CopyBytes>(operation.what);
+  };
+  EXPECT_LT(std::ranges::find_if(list.operations, is_sum),
+            std::ranges::find_if(list.operations, is_copy));
+}
+
+// Each part of a reduce_scatter is summed straight into the output of its rank.
+TEST(LeaderOperations, SumsGoWhereTheyBelong) {
+  const OperationList list =
+      operations_of(programs_of(Collective::kReduceScatter, {.ranks = 3}), kLeader);
+  std::vector<int> outputs;
+  for (const Operation& operation : list.operations) {
+    if (const auto* const sum = std::get_if<ReduceBytes>(&operation.what)) {
+      EXPECT_EQ(sum->to.memory, Memory::kOutput);
+      outputs.push_back(sum->to.index);
+    }
+  }
+  EXPECT_EQ(outputs, (std::vector{0, 1, 2}));
+  EXPECT_EQ(count<CopyBytes>(list), 0);
+}
+
+// With one queue for all streams of a process, and calls one after the other.
+TEST(LeaderOperations, CallsEndWithOneQueue) {
+  for (const Collective collective : {Collective::kAllReduce,
+                                      Collective::kReduce,
+                                      Collective::kBroadcast,
+                                      Collective::kAllGather,
+                                      Collective::kReduceScatter,
+                                      Collective::kAllToAll,
+                                      Collective::kGather,
+                                      Collective::kScatter}) {
+    for (int ranks = 2; ranks <= 8; ++ranks) {
+      for (int root = 0; root < (is_rooted(collective) ? ranks : 1); ++root) {
+        const std::vector<StreamProgram> programs =
+            programs_of(collective, {.ranks = ranks, .root = root});
+        std::vector<IssuedSteps> issued(programs.size());
+        for (std::size_t rank = 0; rank < issued.size(); ++rank) {
+          issued[rank].device = static_cast<int>(rank);
+          issued[rank].process = static_cast<int>(rank);
+          for (int call = 0; call < 3; ++call) {
+            issued[rank].meetings.push_back(issued[rank].steps.size());
+            append_steps(operations_of(programs, static_cast<int>(rank)), issued[rank]);
+          }
+        }
+        const Status status = check_queues(issued, {.queues = Queues::kOne}, flag_name);
+        EXPECT_TRUE(status.ok()) << name(collective) << " of " << ranks << ": " << status.message();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sennit::stream
