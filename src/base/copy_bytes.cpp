@@ -51,7 +51,7 @@ SENNIT_AVX2 void stream_avx2(std::byte* to, const std::byte* from, std::size_t b
     }
   }
   std::memcpy(to + done, from + done, bytes - done);
-  _mm_sfence();  // streaming stores keep no order with the store that publishes them
+  _mm_sfence();  // streaming stores are weakly ordered; partner: channel::publish
 }
 #endif
 

@@ -40,6 +40,21 @@ TEST(CopyChoice, LeavesLargeCallsToCopyEnginesThatPut) {
             Engine::kSm);
 }
 
+// A leader's plan has one strand: what is to be shared with the host goes by copy engines of all.
+TEST(CopyChoice, ALeaderRunsWhatIsNotSharedWithTheHost) {
+  DeviceFacts facts = both_paths();
+  facts.in_turn = true;
+  for (const bool shares : {false, true}) {
+    const CallRequest request = shares ? over("nvlink+host:20") : CallRequest();
+    const DeviceChoice choice = chosen(Collective::kAllGather, 2, 1 << 20, request, facts);
+    EXPECT_EQ(choice.host_share > 0, shares);
+    const auto plan = make_device_plan(choice, {.ranks = 2}, facts);
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    EXPECT_EQ((*plan)->strands.front().by_leader, !shares);
+    EXPECT_EQ((*plan)->strands.size(), shares ? 2U : 1U);
+  }
+}
+
 TEST(CopyChoice, CopyEnginesRunWhatRequestsThem) {
   for (const auto& [collective, protocol] :
        {std::pair(Collective::kSendRecv, Protocol::kDirectGet),

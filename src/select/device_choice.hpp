@@ -63,8 +63,8 @@ struct DeviceFacts {
   // There are but two ranks: their messages have the wires to the host for themselves.
   bool is_pair = false;
   bool shares_devices = false;  // within one, nothing is gained by a way through the host
-  // One GPU runs the kernels of all ranks, those of a rank while all others stand still, so rank 0
-  // runs what all have to do (exec/stream/leader_operations.hpp).
+  // One GPU runs the kernels of one rank at a time, so rank 0 runs what all ranks have to do
+  // (exec/stream/leader_operations.hpp).
   bool in_turn = false;
   // Of messages copy engines wait for several ranks at once, so their streams need queues of their
   // own.

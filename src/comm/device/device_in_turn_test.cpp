@@ -132,19 +132,7 @@ TEST_F(InTurn, MembersLeaveALateLeaderAtTheDeadline) {
     ASSERT_TRUE(rank.call(op).ok());
     rank.finish();
     meet();
-    const Gate gate(rank);
-    if (rank.rank == 0) {
-      gate.close(rank.stream);
-    }
-    (void)rank.call(op);
-    if (rank.rank != 0) {
-      const Status status = failure_of(rank);
-      EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
-      rank.finish();
-    }
-    meet();
-    gate.open();
-    rank.finish();
+    leave_at_the_deadline(rank, op, /*late=*/0);
   });
 }
 

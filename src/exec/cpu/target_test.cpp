@@ -11,7 +11,7 @@
 namespace sennit {
 namespace {
 
-// In parts, of which the last is short, and with more operands than two.
+// In several parts, the last of them shorter, of three operands.
 TEST(Target, ASumIntoASlotIsTheSameByStreamingStores) {
   for (const std::int64_t elements : {1, 1024, 4096, 4097, 10001}) {
     std::vector<std::vector<float>> contributions(3, std::vector<float>(10001));

@@ -30,7 +30,7 @@ class Agreement {
   Agreement(World& world, PeerBuffers& buffers) : world_(world), buffers_(buffers) {}
 
   struct Buffer {
-    const void* pointer = nullptr;  // null: nobody else reaches into it
+    const void* pointer = nullptr;  // null: no other rank accesses it
     std::int64_t bytes = 0;
   };
   struct Request {

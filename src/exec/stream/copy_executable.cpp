@@ -9,7 +9,11 @@ Result<std::unique_ptr<Executable>> CopyExecutable::compile(ProvedPlan proved,
                                                             CopyEngines* copy_engines) {
   // As every rank, so that all refuse together what one of them could not run.
   PlanProgram program;
+  const bool is_led = proved.plan->strands.front().by_leader;  // one program has those of all ranks
   for (int place = 0; place < proved.plan->problem().ranks; ++place) {
+    if (is_led && place != key.place) {
+      continue;
+    }
     SENNIT_ASSIGN_OR_RETURN(PlanProgram compiled, compile_plan(*proved.plan, place));
     if (place == key.place) {
       program = std::move(compiled);

@@ -1,6 +1,6 @@
 // The kernel by which a rank reduces what the copy engines of others have put into its staging
 // memory, or a leader what lies in the memory of all: one call reduces a stretch of bytes of all
-// operands, in their order, and stores it. It waits for nobody.
+// operands, in their order, and stores it. It waits for no other rank.
 #pragma once
 
 #include "types/tables.hpp"

@@ -41,8 +41,8 @@ class SlotStores {
     bytes < kLeastBytes ? copy_bytes(slot, from, bytes) : copy_many(slot, from, bytes);
   }
 
-  // The next copy() of `bytes` may stream, or times plain stores. Whoever computes what he stores
-  // computes it elsewhere then, and copies it.
+  // The next copy() of `bytes` may stream, or times plain stores. A caller that computes a message
+  // should compute it in memory of its own then, and copy it.
   [[nodiscard]] bool want_copies(std::size_t bytes) const {
     return bytes >= kLeastBytes && (are_slow_ || puts_to_look_ == 0);
   }

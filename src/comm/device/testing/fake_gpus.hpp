@@ -192,15 +192,18 @@ class FakeGpus : public ::testing::Test {
     EXPECT_EQ(rank.cuda->left_over(), 0);
   }
 
-  // The stream of the last rank does not come on. Those of the others leave at the deadline, and
-  // can be used again.
   void leave_at_the_deadline(Rank& rank, const Operation& operation) {
+    leave_at_the_deadline(rank, operation, ranks_ - 1);
+  }
+  // The stream of rank `late` does not come on. Those of the others leave at the deadline, and can
+  // be used again.
+  void leave_at_the_deadline(Rank& rank, const Operation& operation, int late) {
     const Gate gate(rank);
-    if (rank.rank == ranks_ - 1) {
+    if (rank.rank == late) {
       gate.close(rank.stream);
     }
     (void)rank.call(operation);
-    if (rank.rank != ranks_ - 1) {
+    if (rank.rank != late) {
       const Status status = failure_of(rank);
       EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.message();
       rank.finish();
