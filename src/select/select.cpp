@@ -108,8 +108,9 @@ std::string_view rule_for(std::span<const Rule> rules,
 // all_to_all by one copy again (5048, 4778; bench/results, `host-tune`).
 //
 // Two ranks gain by one copy while their buffers lie in the caches. On an AMD EPYC of 2022 with 2
-// cores all_gather of parts of 1 MB takes 0.75 of the time by slots, of 2 MB 0.7, of 8 MB 1.7;
-// all_to_all of parts of 256 KB 0.9, and of larger ones from 0.7 to 2.5, by the run.
+// cores (`host-2-one-copy`, medians of three turns) all_gather of parts of 1 MB takes 0.74 of the
+// time by slots, of 2 MB 0.75, of 8 MB 1.8; all_to_all of parts of 256 KB 0.78, and of larger ones
+// from 0.7 to 2.0, by the turn.
 bool prefers_one_copy(Collective collective, int ranks, std::int64_t bytes) {
   if (ranks == 2 && bytes >= 64 * kKilo) {
     return (collective == Collective::kAllGather && bytes <= 2048 * kKilo) ||
@@ -121,8 +122,8 @@ bool prefers_one_copy(Collective collective, int ranks, std::int64_t bytes) {
          bytes >= kOneCopyFromBytes;
 }
 
-// A fetch of a tile is one system call, so tiles are large. all_gather of parts of 2 MB takes 290
-// us in one tile and 550 in two (2 ranks, the EPYC above).
+// A fetch of a tile is one system call, so tiles are large. all_gather of parts of 2 MB takes 294
+// us in one tile and 401 in two (`host-2-one-copy`).
 constexpr std::int64_t kDirectTileBytes = 4096 * kKilo;
 
 // What is asked for by path and protocol.
