@@ -39,21 +39,30 @@ NOT_SHOWN = re.compile(r"\[( RUN      |       OK |-{10})\]|Running main\(\) from
 # Tests take between a millisecond and a minute: with many small parts the cores end at one time.
 PARTS_PER_CORE = 4
 PARTS_LABEL = "in_parts"
+# Of what a failed test said, the characters shown again at the end.
+FAILURE_SHOWN = 2000
 
 
 @dataclass
 class Tally:
-    """Counts of tests; skips by label."""
+    """Counts of tests; skips by label; of each failed test its name and what it said."""
 
     passed: int = 0
     failed: int = 0
     skips: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+    def fail(self, failure: str) -> None:
+        """Counts a failed test."""
+        self.failed += 1
+        self.failures.append(failure)
 
     def add(self, other: Tally) -> None:
         """Adds the counts of another tally to this one."""
         self.passed += other.passed
         self.failed += other.failed
         self.skips += other.skips
+        self.failures += other.failures
 
 
 @dataclass
@@ -79,8 +88,10 @@ def read_report(report: Path) -> Tally:
     tally = Tally()
     for case in ET.parse(report).iter("testcase"):
         skipped = case.find("skipped")
-        if case.find("failure") is not None or case.find("error") is not None:
-            tally.failed += 1
+        said = [case.findtext(kind) for kind in ("failure", "error") if case.find(kind) is not None]
+        if said:
+            name = f"{case.get('classname')}.{case.get('name')}"
+            tally.fail(f"{name}: {(said[0] or '')[-FAILURE_SHOWN:]}")
         elif skipped is not None:
             tally.skips[skip_label(skipped.get("message") or skipped.text or "")] += 1
         elif case.get("status") == "notrun":
@@ -113,10 +124,12 @@ def run(
         tally = read_report(report)
     except (OSError, ET.ParseError):
         print(f"{command[0]} left no report", file=output)
-        tally = Tally(failed=1)
+        tally = Tally()
+        tally.fail(f"{' '.join(command)} left no report")
     if status != 0 and tally.failed == 0:
-        print(f"{command[0]} failed with status {status} and reported no failed test", file=output)
-        tally.failed = 1
+        failure = f"{' '.join(command)} failed with status {status} and reported no failed test"
+        print(failure, file=output)
+        tally.fail(failure)
     return tally
 
 
@@ -132,6 +145,7 @@ def run_part(command: Sequence[str], folder: Path, part: int, parts: int) -> Tal
     if not report.exists():
         begun = [line.removeprefix(BEGUN) for line in lines if line.startswith(BEGUN)]
         shown.append(f"the last test begun: {begun[-1] if begun else 'none'}")
+        tally.failures[-1] += "\n" + "\n".join(shown)[-FAILURE_SHOWN:]
     print("\n".join(shown), flush=True)
     return tally
 
@@ -238,9 +252,9 @@ def read_counts(files: Iterable[Path]) -> Tally:
         try:
             counts = json.loads(file.read_text(encoding="utf-8"))
         except OSError:
-            print(f"{file}: this run left no counts")
-            counts = vars(Tally(failed=1))
-        total.add(Tally(counts["passed"], counts["failed"], Counter(counts["skips"])))
+            total.fail(f"{file}: this run left no counts")
+            continue
+        total.add(Tally(**{**counts, "skips": Counter(counts["skips"])}))
     return total
 
 
@@ -295,6 +309,8 @@ def main() -> int:
     is_part = arguments.only or arguments.without or not arguments.pytest
     present = found_here() | set(arguments.present.split(","))
     as_committed = (is_part and not arguments.sum) or is_as_committed(total.skips, present)
+    for failure in total.failures:
+        print("FAILED", failure)
     print(f"{total.passed} passed, {total.failed} failed, {total.skips.total()} skipped")
     failed = f", {total.failed} failed" if total.failed else ""
     print(f"{total.passed} passed{failed}, {describe(total.skips)}")

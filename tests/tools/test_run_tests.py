@@ -9,7 +9,7 @@ import run_tests
 
 GTEST_REPORT = """<testsuites tests="4" failures="1"><testsuite name="Ring">
 <testcase name="Passes" status="run" result="completed"/>
-<testcase name="Fails" status="run" result="completed"><failure message="x"/></testcase>
+<testcase classname="Ring" name="Fails" status="run" result="completed"><failure message="x">a.cpp:7 1 != 2</failure></testcase>
 <testcase name="NeedsGpu" status="run" result="skipped">
   <skipped message="gpu1: needs one GPU"><![CDATA[file.cpp:3]]></skipped></testcase>
 <testcase name="DISABLED_Later" status="notrun" result="suppressed"/>
@@ -31,6 +31,7 @@ def write(folder: Path, text: str) -> Path:
 def test_googletest_report_is_counted(tmp_path: Path) -> None:
     tally = run_tests.read_report(write(tmp_path, GTEST_REPORT))
     assert (tally.passed, tally.failed) == (1, 1)
+    assert tally.failures == ["Ring.Fails: a.cpp:7 1 != 2"]
     assert tally.skips == Counter(gpu1=1, disabled=1)
 
 
@@ -119,8 +120,9 @@ def test_present_hardware_expects_no_skip() -> None:
 def test_counts_of_several_runs_are_added(tmp_path: Path) -> None:
     files = [tmp_path / "one", tmp_path / "other"]
     run_tests.write_counts(files[0], run_tests.Tally(3, 0, Counter(gpu1=2)))
-    run_tests.write_counts(files[1], run_tests.Tally(4, 1, Counter(gpu1=1, slow=1)))
+    run_tests.write_counts(files[1], run_tests.Tally(4, 1, Counter(gpu1=1, slow=1), ["Ring.Ends"]))
     total = run_tests.read_counts(files)
+    assert total.failures == ["Ring.Ends"]
     assert (total.passed, total.failed, total.skips) == (7, 1, Counter(gpu1=3, slow=1))
 
 
