@@ -64,19 +64,27 @@ TEST(JoiningInTheBackground, EndsWithItsHandle) {
   expect_rank_1_to_be_missing(id);
 }
 
-TEST(JoiningInTheBackground, ToldByRank0ToThoseThatWaitWithIt) {
+void expect_to_be_aborted(sennit_comm_t comm) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (state_of(comm) == SENNIT_IN_PROGRESS && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(state_of(comm), SENNIT_ABORTED);
+}
+
+// Once all know, rank 0 waits for nobody: no thread is left that the end of the process would meet.
+TEST(JoiningInTheBackground, ToldByRank0ToThoseThatWaitWithItAndThatComeLate) {
   const sennit_unique_id_t id = fresh_id();
   sennit_comm_t host = begin_to_join(id, 0, 3);
   sennit_comm_t guest = begin_to_join(id, 1, 3);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_EQ(sennit_comm_abort(host), SENNIT_OK);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (state_of(guest) == SENNIT_IN_PROGRESS && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  expect_to_be_aborted(guest);
+  sennit_comm_t late = begin_to_join(id, 2, 3);
+  expect_to_be_aborted(late);
+  for (sennit_comm_t comm : {host, guest, late}) {
+    EXPECT_EQ(sennit_comm_destroy(comm), SENNIT_OK);
   }
-  EXPECT_EQ(state_of(guest), SENNIT_ABORTED);
-  EXPECT_EQ(sennit_comm_destroy(host), SENNIT_OK);
-  EXPECT_EQ(sennit_comm_destroy(guest), SENNIT_OK);
 }
 
 // GPU ranks exchange more when the host ranks have joined.
