@@ -9,7 +9,8 @@ import run_tests
 
 GTEST_REPORT = """<testsuites tests="4" failures="1"><testsuite name="Ring">
 <testcase name="Passes" status="run" result="completed"/>
-<testcase classname="Ring" name="Fails" status="run" result="completed"><failure message="x">a.cpp:7 1 != 2</failure></testcase>
+<testcase classname="Ring" name="Fails" status="run" result="completed">
+  <failure message="x">a.cpp:7 1 != 2</failure></testcase>
 <testcase name="NeedsGpu" status="run" result="skipped">
   <skipped message="gpu1: needs one GPU"><![CDATA[file.cpp:3]]></skipped></testcase>
 <testcase name="DISABLED_Later" status="notrun" result="suppressed"/>
