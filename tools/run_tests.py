@@ -39,28 +39,26 @@ NOT_SHOWN = re.compile(r"\[( RUN      |       OK |-{10})\]|Running main\(\) from
 # Tests take between a millisecond and a minute: with many small parts the cores end at one time.
 PARTS_PER_CORE = 4
 PARTS_LABEL = "in_parts"
-# Of what a failed test said, the characters shown again at the end.
+# How many characters of a failed test's message, and of its program's output, the summary repeats.
 FAILURE_SHOWN = 2000
 
 
 @dataclass
 class Tally:
-    """Counts of tests; skips by label; of each failed test its name and what it said."""
+    """Counts of tests; skips by label; of each failed test its name and message."""
 
     passed: int = 0
-    failed: int = 0
     skips: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
-    def fail(self, failure: str) -> None:
-        """Counts a failed test."""
-        self.failed += 1
-        self.failures.append(failure)
+    @property
+    def failed(self) -> int:
+        """How many tests failed."""
+        return len(self.failures)
 
     def add(self, other: Tally) -> None:
         """Adds the counts of another tally to this one."""
         self.passed += other.passed
-        self.failed += other.failed
         self.skips += other.skips
         self.failures += other.failures
 
@@ -88,10 +86,10 @@ def read_report(report: Path) -> Tally:
     tally = Tally()
     for case in ET.parse(report).iter("testcase"):
         skipped = case.find("skipped")
-        said = [case.findtext(kind) for kind in ("failure", "error") if case.find(kind) is not None]
-        if said:
+        said = case.findtext("failure", case.findtext("error"))
+        if said is not None:
             name = f"{case.get('classname')}.{case.get('name')}"
-            tally.fail(f"{name}: {(said[0] or '')[-FAILURE_SHOWN:]}")
+            tally.failures.append(f"{name}: {said[-FAILURE_SHOWN:]}")
         elif skipped is not None:
             tally.skips[skip_label(skipped.get("message") or skipped.text or "")] += 1
         elif case.get("status") == "notrun":
@@ -123,13 +121,9 @@ def run(
     try:
         tally = read_report(report)
     except (OSError, ET.ParseError):
-        print(f"{command[0]} left no report", file=output)
-        tally = Tally()
-        tally.fail(f"{' '.join(command)} left no report")
-    if status != 0 and tally.failed == 0:
-        failure = f"{' '.join(command)} failed with status {status} and reported no failed test"
-        print(failure, file=output)
-        tally.fail(failure)
+        tally = Tally(failures=[f"{' '.join(command)} left no report"])
+    if status != 0 and not tally.failures:
+        tally.failures.append(f"{' '.join(command)} reported no failed test; status {status}")
     return tally
 
 
@@ -145,8 +139,10 @@ def run_part(command: Sequence[str], folder: Path, part: int, parts: int) -> Tal
     if not report.exists():
         begun = [line.removeprefix(BEGUN) for line in lines if line.startswith(BEGUN)]
         shown.append(f"the last test begun: {begun[-1] if begun else 'none'}")
-        tally.failures[-1] += "\n" + "\n".join(shown)[-FAILURE_SHOWN:]
-    print("\n".join(shown), flush=True)
+    text = "\n".join(shown)
+    print(text, flush=True)
+    if tally.failures:  # a crash, or what a sanitizer found at the end, has no other place
+        tally.failures[-1] += "\n" + text[-FAILURE_SHOWN:]
     return tally
 
 
@@ -252,7 +248,7 @@ def read_counts(files: Iterable[Path]) -> Tally:
         try:
             counts = json.loads(file.read_text(encoding="utf-8"))
         except OSError:
-            total.fail(f"{file}: this run left no counts")
+            total.failures.append(f"{file}: this run left no counts")
             continue
         total.add(Tally(**{**counts, "skips": Counter(counts["skips"])}))
     return total

@@ -72,7 +72,8 @@ void expect_to_be_aborted(sennit_comm_t comm) {
   EXPECT_EQ(state_of(comm), SENNIT_ABORTED);
 }
 
-// Once all know, rank 0 waits for nobody: no thread is left that the end of the process would meet.
+// Rank 0 stays until every rank has read the failure, or for 5 s. Here all read it, so that its
+// thread does not outlive the test program.
 TEST(JoiningInTheBackground, ToldByRank0ToThoseThatWaitWithItAndThatComeLate) {
   const sennit_unique_id_t id = fresh_id();
   sennit_comm_t host = begin_to_join(id, 0, 3);

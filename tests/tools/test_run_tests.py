@@ -75,6 +75,7 @@ def test_parts_are_added_up(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     parts = 5
     tally = run_tests.run_in_parts([sys.executable, "-c", PART], tmp_path, parts, at_once=2)
     assert (tally.passed, tally.failed) == (2 * parts - 1, 1)
+    assert tally.failures[0].endswith("\npart 1")
     printed = capfd.readouterr().out.splitlines()
     assert sorted(printed) == sorted(f"part {part}" for part in range(parts))
 
@@ -100,7 +101,9 @@ def test_a_part_that_does_not_end_names_its_test(
 ) -> None:
     monkeypatch.setattr(run_tests, "PROGRAM_TIMEOUT_S", 1)
     command = [sys.executable, "-c", STUCK]
-    assert run_tests.run_in_parts(command, tmp_path, parts=1, at_once=1).failed == 1
+    tally = run_tests.run_in_parts(command, tmp_path, parts=1, at_once=1)
+    assert tally.failed == 1
+    assert tally.failures[0].endswith("the last test begun: Ring.Stays")
     printed = capfd.readouterr().out
     assert "no end within 1 s" in printed
     assert "the last test begun: Ring.Stays" in printed
@@ -120,8 +123,8 @@ def test_present_hardware_expects_no_skip() -> None:
 
 def test_counts_of_several_runs_are_added(tmp_path: Path) -> None:
     files = [tmp_path / "one", tmp_path / "other"]
-    run_tests.write_counts(files[0], run_tests.Tally(3, 0, Counter(gpu1=2)))
-    run_tests.write_counts(files[1], run_tests.Tally(4, 1, Counter(gpu1=1, slow=1), ["Ring.Ends"]))
+    run_tests.write_counts(files[0], run_tests.Tally(3, Counter(gpu1=2)))
+    run_tests.write_counts(files[1], run_tests.Tally(4, Counter(gpu1=1, slow=1), ["Ring.Ends"]))
     total = run_tests.read_counts(files)
     assert total.failures == ["Ring.Ends"]
     assert (total.passed, total.failed, total.skips) == (7, 1, Counter(gpu1=3, slow=1))
