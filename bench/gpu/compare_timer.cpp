@@ -16,6 +16,13 @@ constexpr int kWarmUps = 5;
 // A sample that takes so long has come to a stand; say which, and by whose call.
 constexpr unsigned kSampleSeconds = 40;
 std::string doing;
+
+// The message is read after the call has failed.
+void require_call(const Call& call, const std::string& what) {
+  const bool is_good = call();
+  require(is_good, what + ": " + sennit_last_error_message());
+}
+
 void give_up(int /*signal*/) {
   const std::string line = "compare: stuck in " + doing + "\n";
   if (write(STDERR_FILENO, line.data(), line.size()) >= 0) {
@@ -46,7 +53,7 @@ Timed SampleTimer::prepare(const std::string& name, const Call& call, int calls,
   Timed timed{{.name = name, .us = {}}, call};
   now_does(doing + ", first call of " + name);
   for (int i = 0; i < kWarmUps; ++i) {
-    require(call(), name + " failed: " + sennit_last_error_message());
+    require_call(call, name + " failed");
     require(cudaStreamSynchronize(stream_), "warm-up");
     shared_.barrier(options_.ranks);
   }
@@ -62,7 +69,7 @@ cudaGraph_t SampleTimer::captured(const std::string& name, const Call& call, int
   cudaGraph_t graph = nullptr;
   require(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
   for (int i = 0; i < calls; ++i) {
-    require(call(), name + " failed in a capture: " + sennit_last_error_message());
+    require_call(call, name + " failed in a capture");
   }
   require(cudaStreamEndCapture(stream_, &graph), "capture");
   return graph;

@@ -1,24 +1,29 @@
-// Blocks of collectives between two ranks that are stored in place by few thread blocks, or sent as
-// packets, as each rank reaches the other's output or does not. Every rank is a process, so that
-// outputs have to be mapped first.
+// Blocks of collectives that are stored in place by few thread blocks, or sent as packets, as each
+// rank reaches the outputs of others or does not. Every rank is a process, so that outputs have to
+// be mapped first.
 #include "device_ranks.hpp"
 #include "gpu_processes.hpp"
 
 #include <array>
+#include <cstdint>
+#include <cstring>
+#include <vector>
 
 namespace sennit::tests {
 namespace {
 
-constexpr int kRanks = 2;
 // Of a block: beyond what the profile has few blocks for, and no whole number of any element.
-constexpr std::size_t kCount = (std::size_t{5} << 20) + 13;
+constexpr std::size_t kCount = (std::size_t{13} << 20) + 13;
 
 class Exchange {
  public:
-  explicit Exchange(const GpuProcess& self) : self_(self), comm_(self.join("few")) {
+  explicit Exchange(const GpuProcess& self)
+      : self_(self),
+        bytes_(static_cast<std::size_t>(self.ranks()) * kCount),
+        comm_(self.join("few")) {
     check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    check_cuda(cudaMalloc(&input_, kRanks * kCount));
-    check_cuda(cudaMalloc(&output_, kRanks * kCount));
+    check_cuda(cudaMalloc(&input_, bytes_));
+    check_cuda(cudaMalloc(&output_, bytes_));
   }
   ~Exchange() {
     EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
@@ -30,18 +35,18 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // Other memory to receive in, which the peer has not mapped.
+  // Other memory to receive in, which no peer has mapped.
   void renew() {
     check_cuda(cudaFree(output_));
-    check_cuda(cudaMalloc(&output_, kRanks * kCount));
+    check_cuda(cudaMalloc(&output_, bytes_));
   }
 
-  // Each call has other contents; both ranks make the same ones.
+  // Each call has other contents; all ranks make the same ones.
   void write() {
     ++calls_;
-    const Bytes bytes = input_of(self_.rank());
-    check_cuda(cudaMemcpy(input_, bytes.data(), bytes.size(), cudaMemcpyHostToDevice));
-    check_cuda(cudaMemset(output_, 0xa5, kRanks * kCount));
+    const std::vector<std::uint64_t> words = input_of(self_.rank());
+    check_cuda(cudaMemcpy(input_, words.data(), bytes_, cudaMemcpyHostToDevice));
+    check_cuda(cudaMemset(output_, 0xa5, bytes_));
     check_cuda(cudaDeviceSynchronize());
   }
   void call(Collective collective) {
@@ -53,17 +58,17 @@ class Exchange {
         << sennit_last_error_message();
   }
   void check(Collective collective) {
-    Bytes found(kRanks * kCount);
+    Bytes found(bytes_);
     check_cuda(cudaStreamSynchronize(stream_));
     check_cuda(cudaMemcpy(found.data(), output_, found.size(), cudaMemcpyDeviceToHost));
-    for (int source = 0; source < kRanks; ++source) {
-      const Bytes sent = input_of(source);
+    for (int source = 0; source < self_.ranks(); ++source) {
+      const std::vector<std::uint64_t> sent = input_of(source);
       const std::size_t from =
           collective == Collective::kAllToAll ? static_cast<std::size_t>(self_.rank()) * kCount : 0;
-      ASSERT_EQ(
-          std::memcmp(
-              found.data() + static_cast<std::size_t>(source) * kCount, sent.data() + from, kCount),
-          0)
+      ASSERT_EQ(std::memcmp(found.data() + static_cast<std::size_t>(source) * kCount,
+                            reinterpret_cast<const std::byte*>(sent.data()) + from,
+                            kCount),
+                0)
           << name(collective) << " " << calls_ << ", block of " << source << " at rank "
           << self_.rank();
     }
@@ -73,25 +78,26 @@ class Exchange {
     call(collective);
     check(collective);
   }
-  // All thread blocks of both ranks, which use the same words and FIFOs.
+  // Around the ring, by all thread blocks, which use the same words and FIFOs.
   void run_messages() {
-    const int other = 1 - self_.rank();
+    const int next = (self_.rank() + 1) % self_.ranks();
+    const int previous = (self_.rank() + self_.ranks() - 1) % self_.ranks();
     sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
     options.protocol = "direct_put";
     write();
     ASSERT_EQ(sennit_group_start(), SENNIT_OK);
-    for (int i = 0; i < kRanks; ++i) {
-      const std::size_t at = static_cast<std::size_t>(i) * kCount;
-      EXPECT_EQ(sennit_send(input_ + at, kCount, SENNIT_UINT8, other, comm_, stream_, &options),
+    for (std::size_t at = 0; at < bytes_; at += kCount) {
+      EXPECT_EQ(sennit_send(input_ + at, kCount, SENNIT_UINT8, next, comm_, stream_, &options),
                 SENNIT_OK);
-      EXPECT_EQ(sennit_recv(output_ + at, kCount, SENNIT_UINT8, other, comm_, stream_, &options),
+      EXPECT_EQ(sennit_recv(output_ + at, kCount, SENNIT_UINT8, previous, comm_, stream_, &options),
                 SENNIT_OK);
     }
     ASSERT_EQ(sennit_group_end(), SENNIT_OK) << sennit_last_error_message();
-    Bytes found(kRanks * kCount);
+    Bytes found(bytes_);
     check_cuda(cudaStreamSynchronize(stream_));
     check_cuda(cudaMemcpy(found.data(), output_, found.size(), cudaMemcpyDeviceToHost));
-    ASSERT_TRUE(found == input_of(other)) << "messages, " << calls_;
+    ASSERT_EQ(std::memcmp(found.data(), input_of(previous).data(), bytes_), 0)
+        << "messages, " << calls_;
   }
 
   CapturedGraph capture(Collective collective) {
@@ -104,16 +110,20 @@ class Exchange {
   }
 
  private:
-  [[nodiscard]] Bytes input_of(int rank) const {
-    Bytes bytes(kRanks * kCount);
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-      bytes[i] = static_cast<std::byte>(i * 7 + i / 251 +
-                                        static_cast<std::size_t>(rank * 37 + calls_ * 101));
+  // In whole words, which are quickly made: no two of all ranks and calls are alike.
+  [[nodiscard]] std::vector<std::uint64_t> input_of(int rank) const {
+    constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
+    const auto from =
+        (static_cast<std::uint64_t>(calls_) << 40U) + (static_cast<std::uint64_t>(rank) << 32U);
+    std::vector<std::uint64_t> words(bytes_ / sizeof(std::uint64_t) + 1);
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      words[i] = (from + i) * kOdd;
     }
-    return bytes;
+    return words;
   }
 
   const GpuProcess& self_;
+  std::size_t bytes_;  // of an input or an output
   sennit_comm_t comm_;
   cudaStream_t stream_ = nullptr;
   std::byte* input_ = nullptr;
@@ -121,17 +131,20 @@ class Exchange {
   int calls_ = 0;
 };
 
+// Two ranks, and as many as there are GPUs for: more than two are sent to in turn.
+class FewBlockProcesses : public testing::TestWithParam<int> {};
+
 constexpr std::array kFamily = {Collective::kAllGather, Collective::kAllToAll};
 
-// Of two ranks that reach each other one takes other memory, or both do.
-TEST(FewBlockProcesses, MoveEveryByteWhicheverBufferIsReached) {
-  if (gpu_ranks() == 0) {
-    GTEST_SKIP() << "gpu1: needs one GPU";
+// Of ranks that reach each other some take other memory.
+TEST_P(FewBlockProcesses, MoveEveryByteWhicheverBufferIsReached) {
+  if (gpu_ranks() < GetParam()) {
+    GTEST_SKIP() << "gpu" << GetParam() << ": needs as many GPUs, or one that all share";
   }
-  run_as_processes({.ranks = kRanks}, [](GpuProcess& self) {
+  run_as_processes({.ranks = GetParam()}, [](GpuProcess& self) {
     Exchange exchange(self);
     for (const Collective collective : kFamily) {
-      for (const unsigned renewed : {0b00U, 0b01U, 0b10U, 0b11U}) {
+      for (const unsigned renewed : {0U, 1U, 2U, (1U << static_cast<unsigned>(self.ranks())) - 1}) {
         for (int i = 0; i < 4; ++i) {
           exchange.run(collective);
         }
@@ -151,11 +164,11 @@ TEST(FewBlockProcesses, MoveEveryByteWhicheverBufferIsReached) {
 }
 
 // A graph stays as it was captured: packets, or few blocks.
-TEST(FewBlockProcesses, AreReplayedInTurnWithPackets) {
-  if (gpu_ranks() == 0) {
-    GTEST_SKIP() << "gpu1: needs one GPU";
+TEST_P(FewBlockProcesses, AreReplayedInTurnWithPackets) {
+  if (gpu_ranks() < GetParam()) {
+    GTEST_SKIP() << "gpu" << GetParam() << ": needs as many GPUs, or one that all share";
   }
-  run_as_processes({.ranks = kRanks}, [](GpuProcess& self) {
+  run_as_processes({.ranks = GetParam()}, [](GpuProcess& self) {
     Exchange exchange(self);
     for (const Collective collective : kFamily) {
       exchange.run(collective);
@@ -173,6 +186,10 @@ TEST(FewBlockProcesses, AreReplayedInTurnWithPackets) {
     }
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Ranks, FewBlockProcesses, testing::Values(2, 4), [](const auto& test) {
+  return std::to_string(test.param) + "Ranks";
+});
 
 }  // namespace
 }  // namespace sennit::tests

@@ -34,9 +34,9 @@ __device__ __forceinline__ Strand strand_of(const PairMessage& message, int bloc
                 .to = nullptr,
                 .units = 0,
                 .head = 0,
-                .blocks = call.blocks,
+                .blocks = message.step(),
                 .rest = Rest::kNothing};
-  if (block >= call.blocks) {
+  if (block >= message.step()) {
     return strand;
   }
   const std::uint64_t number = message.put.messages[block] + 1;
@@ -111,8 +111,8 @@ struct Braid {
     }
   }
 
-  // What does not fill a unit; and all that was stored is over. One thread for each receiver: their
-  // fences are one.
+  // What does not fill a unit; and all that was stored is over, which a receiver awaits of every
+  // part, whoever has it. A warp for each receiver, so that its parts are told at once.
   __device__ __forceinline__ void finish(const Pairs& pairs, int block) const {
     const int sends = pairs.sends.chains;
 #pragma unroll 1
@@ -125,11 +125,17 @@ struct Braid {
       }
     }
     __syncthreads();
-    if (const int i = static_cast<int>(threadIdx.x); i < sends) {
-      const PairMessage& message = pairs.messages[pairs.begin[i]];
-      if (strands[i].rest == Rest::kNothing && block < message.call.blocks) {
-        count_and_tell(message, block, Rest::kNothing);
-      }
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    if (warp >= sends || strands[warp].rest != Rest::kNothing) {
+      return;
+    }
+    const PairMessage& message = pairs.messages[pairs.begin[warp]];
+    const int step = message.step();
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int end = block < step ? message.call.blocks : 0;
+#pragma unroll 1
+    for (int part = block + lane * step; part < end; part += 32 * step) {
+      count_and_tell(message, part, Rest::kNothing);
     }
   }
 };

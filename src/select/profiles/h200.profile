@@ -50,17 +50,27 @@ size one_sided.send_recv 512K
 # ("h200x2-few-blocks"): 11.2 (11.5), 29.4 (29.4), 101 (99.5), 196 (194). On 2 H100s, of 16, 32 and
 # 64 MB in graphs beside products, all_gathers were over 14, 2 and 5 % earlier, all_to_alls 2, 2 and
 # 5 % ("h100x2-few-blocks"). Not for sends: a ring of 4, 16, 64 and 128 MB took 18.2, 56.5, 209 and
-# 409, with 64 blocks 17.1, 51.8, 191 and 376.
+# 409, with 64 blocks 17.1, 51.8, 191 and 376. Of 4 ranks, 16, 64 and 128 MB ("h200x4-few-blocks",
+# 64 blocks in brackets): all_gather 44.9 (43.4), 158 (156), 307 (300); all_to_all 46.4 (44.3), 162
+# (160), 314 (308); in graphs beside products all_gathers of 64 and 128 MB took 1.72 (1.88) and 1.61
+# (1.81) ms, of 32 MB as long as with 64. With 16 blocks 64 MB took 174 us alone.
 puts all_gather up_to_ranks 2 from 4M blocks 12
+puts all_gather up_to_ranks 4 from 48M blocks 32
 puts all_to_all up_to_ranks 2 from 4M blocks 12
+puts all_to_all up_to_ranks 4 from 48M blocks 32
 
 # Reductions that few thread blocks read where they lie. us on 2 H100s for 16, 32, 64 and 128 MB
 # ("h100x2-reads"), by packets of 128 blocks in brackets: all_reduce 61.6 (58.2), 113 (109), 217
 # (209), 422 (402); reduce_scatter 36.3 (33.8), 62.7 (59.5), 114 (112), 215 (214). 16 calls of 32 MB
 # and 8 of 64 MB beside products: all_reduce 2.84 (3.20), 2.42 (3.11) ms; reduce_scatter 1.89
-# (1.95), 1.53 (1.64). With 8 blocks 64 MB took 2.75 and 2.57, with 24 2.31 and 1.43.
+# (1.95), 1.53 (1.64). With 8 blocks 64 MB took 2.75 and 2.57, with 24 2.31 and 1.43. Of 4 ranks
+# ("h200x4-few-blocks"), alone: all_reduce of 32 and 64 MB 171 (160), 329 (308) us, reduce_scatter
+# of 64 and 256 MB 166 (162), 623 (604); beside products 3.65 (4.48), 3.44 (4.52) ms, and 1.81
+# (2.35), 1.70 (2.32). Smaller ones gain nothing there.
 reads all_reduce up_to_ranks 2 from 24M blocks 16
+reads all_reduce up_to_ranks 4 from 24M blocks 24
 reads reduce_scatter up_to_ranks 2 from 24M blocks 16
+reads reduce_scatter up_to_ranks 4 from 48M blocks 32
 
 # Where no GPU reaches another: from these sizes on copy engines move what they can through the
 # host. Their waits took 50 us of an all_gather ("h200x4-nop2p-first"); a broadcast of 64 MB to 3
