@@ -16,10 +16,21 @@ void for_each_offer(const AgreementLine& line, Function function) {
 
 }  // namespace
 
+// Who reached into the memory of others for a call that they have not made would write beyond their
+// buffers. Each call is reported before its ranks meet here (world/call_ledger.hpp).
+bool Agreement::makes_this_call(int rank) const {
+  const auto calls_of = [&](int at) -> const auto& { return world_.device_line(at).collectives; };
+  const std::uint64_t call = calls_of(world_.rank()).entered.load(std::memory_order_relaxed);
+  CallWords mine;
+  CallWords theirs;
+  return calls_of(world_.rank()).read(call, mine) && calls_of(rank).read(call, theirs) &&
+         mine == theirs;
+}
+
 template <typename Predicate>
 Status Agreement::await_all(const std::function<Status()>& trouble, Predicate is_there) const {
   for (int rank = 0; rank < world_.size(); ++rank) {
-    SENNIT_RETURN_IF_ERROR(wait_on_host(trouble, [&] { return is_there(line(rank)); }));
+    SENNIT_RETURN_IF_ERROR(wait_on_host(trouble, [&] { return is_there(rank); }));
   }
   return {};
 }
@@ -94,8 +105,8 @@ Status Agreement::map_all(std::vector<stream::Buffers>& buffers) {
 Result<bool> Agreement::judge(bool mine, const std::function<Status()>& trouble) {
   // Partner: the acquires below, on the other ranks. What a rank has mapped or pinned comes before.
   line(world_.rank()).judged.store(2 * number_ + (mine ? 1 : 0), std::memory_order_release);
-  SENNIT_RETURN_IF_ERROR(await_all(trouble, [&](const AgreementLine& theirs) {
-    return theirs.judged.load(std::memory_order_acquire) / 2 == number_;
+  SENNIT_RETURN_IF_ERROR(await_all(trouble, [&](int rank) {
+    return line(rank).judged.load(std::memory_order_acquire) / 2 == number_;
   }));
   for (int rank = 0; rank < world_.size(); ++rank) {
     if (line(rank).judged.load(std::memory_order_acquire) % 2 == 0) {
@@ -114,8 +125,9 @@ Result<std::optional<std::vector<stream::Buffers>>> Agreement::reach(const Reque
   using Answer = std::optional<std::vector<stream::Buffers>>;
   ++number_;
   offer(request);
-  SENNIT_RETURN_IF_ERROR(await_all(request.trouble, [&](const AgreementLine& theirs) {
-    return theirs.offered.load(std::memory_order_acquire) == number_;
+  // A rank that makes another call never comes; the watch names both calls meanwhile.
+  SENNIT_RETURN_IF_ERROR(await_all(request.trouble, [&](int rank) {
+    return line(rank).offered.load(std::memory_order_acquire) == number_ && makes_this_call(rank);
   }));
   for (int rank = 0; rank < world_.size(); ++rank) {
     for (const std::uint64_t id : line(rank).retired) {

@@ -55,6 +55,7 @@ class Agreement {
   template <typename Predicate>
   Status await_all(const std::function<Status()>& trouble, Predicate is_there) const;
   void offer(const Request& request);
+  [[nodiscard]] bool makes_this_call(int rank) const;
   Result<bool> judge(bool mine, const std::function<Status()>& trouble);
   Status map_all(std::vector<stream::Buffers>& buffers);
   [[nodiscard]] bool is_possible() const;
