@@ -18,12 +18,23 @@ class CapturedGraph {
   // On the stream's device. Other threads may do what they like meanwhile.
   template <typename Calls>
   CapturedGraph(cudaStream_t stream, const Calls& calls) : stream_(stream) {
-    cudaGraph_t graph = nullptr;
-    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    begin(stream);
     calls();
-    check_cuda(cudaStreamEndCapture(stream, &graph));
-    check_cuda(cudaGraphInstantiate(&graph_, graph, 0));
-    check_cuda(cudaGraphDestroy(graph));
+    instantiate(end(stream));
+  }
+  // Of two streams that capture at once. None is instantiated while the other one captures.
+  template <typename Calls>
+  static std::pair<CapturedGraph, CapturedGraph> of_two(cudaStream_t first,
+                                                        cudaStream_t second,
+                                                        const Calls& calls) {
+    begin(first);
+    begin(second);
+    calls();
+    std::pair<CapturedGraph, CapturedGraph> graphs{CapturedGraph(first), CapturedGraph(second)};
+    cudaGraph_t const of_second = end(second);
+    graphs.first.instantiate(end(first));
+    graphs.second.instantiate(of_second);
+    return graphs;
   }
   CapturedGraph(CapturedGraph&& other) noexcept
       : stream_(other.stream_), graph_(std::exchange(other.graph_, nullptr)) {}
@@ -43,6 +54,21 @@ class CapturedGraph {
   }
 
  private:
+  explicit CapturedGraph(cudaStream_t stream) : stream_(stream) {}
+
+  static void begin(cudaStream_t stream) {
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  }
+  static cudaGraph_t end(cudaStream_t stream) {
+    cudaGraph_t graph = nullptr;
+    check_cuda(cudaStreamEndCapture(stream, &graph));
+    return graph;
+  }
+  void instantiate(cudaGraph_t graph) {
+    check_cuda(cudaGraphInstantiate(&graph_, graph, 0));
+    check_cuda(cudaGraphDestroy(graph));
+  }
+
   cudaStream_t stream_;
   cudaGraphExec_t graph_ = nullptr;
 };

@@ -6,7 +6,6 @@
 #include "gpu_processes.hpp"
 
 #include <array>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -197,18 +196,16 @@ void replay_two_graphs(const GpuProcess& self) {
   second.run(gather);
   first.prepare(sum);
   second.prepare(gather);
-  std::optional<CapturedGraph> gathers;
-  const CapturedGraph sums(first.rank().stream, [&] {
-    gathers.emplace(second.rank().stream, [&] {
-      for (int i = 0; i < 3; ++i) {
-        ASSERT_EQ(first.rank().call(sum), SENNIT_OK) << sennit_last_error_message();
-        ASSERT_EQ(second.rank().call(gather), SENNIT_OK) << sennit_last_error_message();
-      }
-    });
-  });
+  const auto [sums, gathers] =
+      CapturedGraph::of_two(first.rank().stream, second.rank().stream, [&] {
+        for (int i = 0; i < 3; ++i) {
+          ASSERT_EQ(first.rank().call(sum), SENNIT_OK) << sennit_last_error_message();
+          ASSERT_EQ(second.rank().call(gather), SENNIT_OK) << sennit_last_error_message();
+        }
+      });
   for (int i = 0; i < 500; ++i) {
     sums.launch();
-    gathers->launch();
+    gathers.launch();
   }
   first.check(sum);
   second.check(gather);
