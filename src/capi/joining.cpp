@@ -216,7 +216,6 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
        .deadline_s = handle.config.deadline_s,
        .blocks = handle.config.device_blocks,
        .copy_engines = copy_engines,
-       .leader = handle.config.leader,
        .reproducible = handle.config.reproducible,
        .nvlink = paths.nvlink,
        .group = counted_off > 0 ? handle.comm->world().rank() / counted_off : island,

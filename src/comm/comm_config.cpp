@@ -53,8 +53,6 @@ Result<CommConfig> CommConfig::from_environment() {
   config.slots = static_cast<int>(slots);
   config.ports = static_cast<int>(ports);
   SENNIT_ASSIGN_OR_RETURN(config.die_at, DieAt::from_environment());
-  SENNIT_ASSIGN_OR_RETURN(const std::int64_t leader, env_integer("SENNIT_LEADER", {0, 1}));
-  config.leader = leader != 0;
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t reproducible,
                           env_integer("SENNIT_REPRODUCIBLE", {0, 1}));
   config.reproducible = reproducible != 0;

@@ -106,7 +106,6 @@ Status GpuContext::agree_on_facts(CudaDriver& driver,
     bool to_use_copy_engines;
     bool to_copy_messages;
     bool to_map_buffers;
-    bool to_be_led;
     std::ptrdiff_t profile;  // of its GPU, among gpu_profiles()
   };
   SENNIT_ASSIGN_OR_RETURN(const CudaDevice gpu, driver.describe(device));
@@ -125,7 +124,6 @@ Status GpuContext::agree_on_facts(CudaDriver& driver,
                   // Control blocks have room for so many.
                   .to_map_buffers = has_nvlink(*memory_) && world.size() <= stream::kMaxRanks &&
                                     options.copy_engines != GpuOptions::CopyUse::kOff,
-                  .to_be_led = options.leader,
                   .profile = &profile_for(model) - gpu_profiles().data()};
   std::vector<Able> all(static_cast<std::size_t>(world.size()));
   SENNIT_RETURN_IF_ERROR(exchange(&mine, all.data(), sizeof(Able)));
@@ -159,9 +157,7 @@ Status GpuContext::agree_on_facts(CudaDriver& driver,
             .host_share = options.host_share,
             .dynamic_share = options.dynamic_share,
             .is_pair = world.size() == 2,
-            .shares_devices = memory_->sharing() != DeviceSharing::kNone,
-            .in_turn = memory_->sharing() == DeviceSharing::kInTurn &&
-                       std::ranges::all_of(all, &Able::to_be_led),
+            .sharing = memory_->sharing(),
             .copies_messages = std::ranges::all_of(all, &Able::to_copy_messages),
             .offers = message_puts_ != nullptr,
             .profile = &profile};

@@ -34,7 +34,6 @@ struct GpuOptions {
   // so a thread that makes the calls of several of them would wait for itself.
   enum class CopyUse : std::uint8_t { kOff, kAuto, kOn };
   CopyUse copy_engines = CopyUse::kAuto;
-  bool leader = false;           // of ranks whose kernels one GPU runs in turn
   bool reproducible = false;     // sums have the order of ranks, or are refused
   bool copies_by_kernel = true;  // blocks that stay, next to copy engines
   bool nvlink = true;            // may be used; path host may where the world has memory for it

@@ -26,17 +26,24 @@ bool DeviceBootstrap::is_one_group() const {
 }
 
 DeviceSharing DeviceBootstrap::sharing() const {
-  bool is_shared = false;
-  bool all_in_turn = ranks() > 1;
-  for (int a = 0; a < ranks(); ++a) {
-    for (int b = a + 1; b < ranks(); ++b) {
-      is_shared = is_shared || share_device(a, b);
-      all_in_turn = all_in_turn && run_in_turn(a, b);
+  const auto for_all_pairs = [&](auto predicate) {
+    for (int a = 0; a < ranks(); ++a) {
+      for (int b = a + 1; b < ranks(); ++b) {
+        if (!predicate(a, b)) {
+          return false;
+        }
+      }
     }
+    return true;
+  };
+  if (for_all_pairs([&](int a, int b) { return !share_device(a, b); })) {
+    return DeviceSharing::kNone;
   }
-  return all_in_turn ? DeviceSharing::kInTurn
-         : is_shared ? DeviceSharing::kSome
-                     : DeviceSharing::kNone;
+  if (!for_all_pairs([&](int a, int b) { return share_device(a, b) && !share_process(a, b); })) {
+    return DeviceSharing::kSome;
+  }
+  return for_all_pairs([&](int a, int b) { return !run_in_turn(a, b); }) ? DeviceSharing::kAtOnce
+                                                                         : DeviceSharing::kInTurn;
 }
 
 std::vector<std::uint64_t> DeviceBootstrap::processes() const {

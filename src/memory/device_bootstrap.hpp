@@ -4,6 +4,7 @@
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
+#include "select/device_sharing.hpp"
 
 #include <array>
 #include <cstddef>
@@ -30,12 +31,6 @@ struct DeviceIdentity {
 struct BrokenPair {
   int from = 0;
   int to = 0;
-};
-
-enum class DeviceSharing : std::uint8_t {
-  kNone,    // each rank has a device of its own
-  kSome,    // some share one
-  kInTurn,  // all are processes of one device, which runs their kernels in turn
 };
 
 class DeviceBootstrap {

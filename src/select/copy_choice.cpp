@@ -15,7 +15,9 @@ std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) 
     case Collective::kReduceScatter:
       return facts.profile->reduce_scatter_copies_from_bytes;
     case Collective::kSendRecv:
-      return facts.copies_messages ? facts.profile->message_copies_from_bytes : kNever;
+      return !facts.copies_messages                    ? kNever
+             : facts.sharing == DeviceSharing::kInTurn ? 0
+                                                       : facts.profile->message_copies_from_bytes;
     case Collective::kBroadcast:
       return facts.profile->broadcast_copies_from_bytes;
     case Collective::kReduce:
@@ -27,13 +29,18 @@ std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) 
   return kNever;
 }
 
+bool suits_a_leader(Collective collective, int ranks, const DeviceFacts& facts) {
+  return facts.sharing == DeviceSharing::kInTurn && ranks > 1 &&
+         collective != Collective::kSendRecv;
+}
+
 bool suits_copy_engines(Collective collective,
                         int ranks,
                         std::int64_t bytes,
                         const DeviceFacts& facts) {
   const bool is_message = collective == Collective::kSendRecv;
-  if (facts.in_turn && !is_message) {
-    return ranks > 1;  // by a leader
+  if (suits_a_leader(collective, ranks, facts)) {
+    return true;
   }
   const bool can = is_message || (collective == Collective::kBroadcast       ? ranks == 2
                                   : collective == Collective::kReduceScatter ? ranks > 2
@@ -74,7 +81,7 @@ std::string_view copying_algorithm(const DeviceFacts& facts,
                                    int ranks,
                                    std::int64_t bytes) {
   const GpuCollective& known = gpu_collective(collective);
-  if (facts.in_turn && !known.by_leader.empty()) {
+  if (!known.by_leader.empty() && suits_a_leader(collective, ranks, facts)) {
     return known.by_leader;
   }
   return known.by_copy_engines.empty()

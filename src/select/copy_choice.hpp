@@ -16,6 +16,9 @@ inline constexpr std::string_view kByCopyEngines = "copy_engines";
 // ranks together.
 std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts);
 
+// Whether rank 0 does the work of all (exec/stream/leader_operations.hpp).
+bool suits_a_leader(Collective collective, int ranks, const DeviceFacts& facts);
+
 bool suits_copy_engines(Collective collective,
                         int ranks,
                         std::int64_t bytes,

@@ -43,7 +43,7 @@ TEST(CopyChoice, LeavesLargeCallsToCopyEnginesThatPut) {
 // A leader's plan has one strand: what is to be shared with the host goes by copy engines of all.
 TEST(CopyChoice, ALeaderRunsWhatIsNotSharedWithTheHost) {
   DeviceFacts facts = both_paths();
-  facts.in_turn = true;
+  facts.sharing = DeviceSharing::kInTurn;
   for (const bool shares : {false, true}) {
     const CallRequest request = shares ? over("nvlink+host:20") : CallRequest();
     const DeviceChoice choice = chosen(Collective::kAllGather, 2, 1 << 20, request, facts);

@@ -271,6 +271,7 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
     choice.protocol =
         collective == Collective::kSendRecv ? Protocol::kDirectGet : Protocol::kDirectPut;
     wanted = is_free ? copying_algorithm(facts, collective, shape.ranks, bytes) : wanted;
+    choice.by_leader = suits_a_leader(collective, shape.ranks, facts);
   } else if (choice.protocol == Protocol::kDirectPut) {
     wanted = kOneHop;
   } else if (choice.protocol == Protocol::kDirectGet) {

@@ -6,6 +6,7 @@
 #include "algo/algorithm.hpp"
 #include "schedule/plan.hpp"
 #include "schedule/scaling.hpp"
+#include "select/device_sharing.hpp"
 #include "select/gpu_profile.hpp"
 #include "select/packet_choice.hpp"
 #include "select/select.hpp"
@@ -36,6 +37,8 @@ struct DeviceChoice {
   // how its group lies to that of the other one, so that no order of groups can make them stand
   // still, whatever queues the streams of a device share.
   bool shares_puts_alone = false;
+  // One of copy engines whose work for all ranks rank 0 does (exec/stream/leader_operations.hpp).
+  bool by_leader = false;
   // SMs run the schedule step by step, whatever its hops, in protocol slots.
   bool by_steps = false;
   ScaledParts scaled{};  // what the operator scales in such a schedule
@@ -62,10 +65,7 @@ struct DeviceFacts {
   bool dynamic_share = false;  // of messages, which then begin with that
   // There are but two ranks: their messages have the wires to the host for themselves.
   bool is_pair = false;
-  bool shares_devices = false;  // within one, nothing is gained by a way through the host
-  // One GPU runs the kernels of one rank at a time, so rank 0 runs what all ranks have to do
-  // (exec/stream/leader_operations.hpp).
-  bool in_turn = false;
+  DeviceSharing sharing = DeviceSharing::kNone;
   // Of messages copy engines wait for several ranks at once, so their streams need queues of their
   // own.
   bool copies_messages = true;

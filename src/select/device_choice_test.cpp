@@ -267,11 +267,11 @@ TEST(DeviceChoice, MessagesOfTheOnlyTwoRanksFollowTheLoadByThemselves) {
   EXPECT_FALSE(found(256 * kMega, over("nvlink+host")).dynamic_share);
   EXPECT_EQ(found(64 * kMega, {}), chosen(Collective::kSendRecv, 2, 64 * kMega, {}));
   EXPECT_EQ(found(256 * kMega, over("nvlink")).host_share, 0);
-  facts.shares_devices = true;
+  facts.sharing = DeviceSharing::kSome;
   EXPECT_EQ(found(256 * kMega, {}).host_share, 0);
   EXPECT_EQ(found(256 * kMega, over("nvlink+host")).host_share, 6);
   EXPECT_EQ(chosen(Collective::kBroadcast, 2, 256 * kMega, {}, facts).host_share, 0);
-  facts.shares_devices = false;
+  facts.sharing = DeviceSharing::kNone;
   facts.host_share = 0;
   EXPECT_EQ(found(256 * kMega, {}).host_share, 0);
   EXPECT_FALSE(found(256 * kMega, {}).dynamic_share);

@@ -40,12 +40,14 @@ Result<DevicePaths> paths_for(std::string_view request,
                               const Means& means) {
   constexpr std::string_view kBoth = "nvlink+host";
   const bool has_host = means.host_rings || !facts.nvlink;
+  // Within a GPU nothing is gained by a way through the host.
+  const bool shares_none = facts.sharing == DeviceSharing::kNone;
   DevicePaths paths{.nvlink = facts.nvlink,
                     .host = has_host,
                     .share = facts.host_share,
                     .is_dynamic = facts.dynamic_share,
-                    .shares_calls = !facts.shares_devices,
-                    .shares_messages = facts.is_pair && !facts.shares_devices};
+                    .shares_calls = shares_none,
+                    .shares_messages = facts.is_pair && shares_none};
   if (request.empty()) {
     return paths;
   }

@@ -91,8 +91,7 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
     SENNIT_RETURN_IF_ERROR(check_structure(*plan));
     if (choice.engine == Engine::kStream) {
       Strand& strand = plan->strands.back();
-      strand.by_leader = facts.in_turn && choice.host_share == 0 &&
-                         choice.algorithm->collective != Collective::kSendRecv;
+      strand.by_leader = choice.by_leader && choice.host_share == 0;
       bind_contributions(strand, strand.by_leader ? Protocol::kDirectGet : Protocol::kSlots);
     } else if (is_reduction(choice.algorithm->collective)) {
       put_results(plan->strands.back());

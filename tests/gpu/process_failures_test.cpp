@@ -267,14 +267,16 @@ TEST_F(ProcessFailures, AnAbortByAnotherThreadEndsTheWaitsOfAllRanks) {
       EXPECT_EQ(caller.finish(), SENNIT_OK);
       std::jthread aborting;
       const double begin = GpuProcess::now();
-      if (self.rank() != self.ranks() - 1) {
-        EXPECT_EQ(caller.all_reduce(1'000'000), SENNIT_OK) << sennit_last_error_message();
-      }
       if (self.rank() == 0) {
         aborting = std::jthread([&caller] {
           std::this_thread::sleep_for(std::chrono::milliseconds(500));
           EXPECT_EQ(sennit_comm_abort(caller.comm()), SENNIT_OK);
         });
+      }
+      if (self.rank() != self.ranks() - 1) {
+        // Of ranks that share a GPU in turn the call itself waits for the last.
+        const sennit_status_t called = caller.all_reduce(1'000'000);
+        EXPECT_TRUE(called == SENNIT_OK || called == SENNIT_ABORTED) << sennit_last_error_message();
       }
       // Who waits for nobody gets the error with its next call. It stays until the others have it.
       if (self.rank() == self.ranks() - 1) {

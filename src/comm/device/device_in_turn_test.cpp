@@ -11,10 +11,7 @@ namespace {
 
 class InTurn : public FakeGpus {
  protected:
-  InTurn() {
-    devices_ = {0, 0, 0, 0};
-    options_.leader = true;
-  }
+  InTurn() { devices_ = {0, 0, 0, 0}; }
 
   static constexpr std::int64_t kCount = 1003;  // of a rank's part, in bytes
 
@@ -133,6 +130,23 @@ TEST_F(InTurn, MembersLeaveALateLeaderAtTheDeadline) {
     rank.finish();
     meet();
     leave_at_the_deadline(rank, op, /*late=*/0);
+  });
+}
+
+// The leader would write beyond the buffers of members that have made a shorter call.
+TEST_F(InTurn, ARankThatMakesAnotherCallIsNamedBeforeAnythingMoves) {
+  run([this](Rank& rank) {
+    fill_parts(rank);
+    std::memset(rank.recv, 0xa5, kCount * kRanks);
+    const Bytes untouched(rank.recv, rank.recv + kCount * kRanks);
+    const Collective collective = rank.rank == 0 ? Collective::kAllGather : Collective::kBroadcast;
+    const Status status = rank.call(operation(rank, collective, 0));
+    EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
+    EXPECT_NE(status.message().find("all_gather of 1003"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("broadcast of 1003"), std::string::npos) << status.message();
+    rank.finish();
+    meet();
+    EXPECT_TRUE(holds(rank.recv, untouched));
   });
 }
 

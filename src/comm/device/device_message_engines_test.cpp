@@ -221,5 +221,30 @@ TEST_F(MovedByEitherEnd, AReceiversBufferMayBeFreedAndAllocatedAgain) {
   });
 }
 
+// A GPU that runs the kernels of its ranks in turn would spend a time slice on each that waits. The
+// first message from a buffer goes by kernels, while its receiver maps it.
+TEST_F(MovedByEitherEnd, RanksInTurnSendAllMessagesByCopies) {
+  devices_ = {0, 0, 0, 0};
+  run([&](Rank& rank) {
+    const int previous = previous_of(rank, kRanks);
+    for (const std::int64_t count : {std::int64_t{1}, kSmall, kLarge}) {
+      std::byte* const out = outgoing(rank);
+      std::byte* const in = incoming(rank);
+      int launches = 0;
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(
+            post(rank,
+                 {send(rank, next_of(rank, kRanks), out, count), recv(rank, previous, in, count)})
+                .ok());
+        rank.finish();
+        EXPECT_TRUE(holds(in, contents(previous, count)));
+        meet();
+        launches = i == 0 ? rank.launches() : launches;
+        EXPECT_EQ(rank.launches(), launches) << count;
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace sennit::tests

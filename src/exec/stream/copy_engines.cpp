@@ -1,6 +1,7 @@
 #include "exec/stream/copy_engines.hpp"
 
 #include "base/log.hpp"
+#include "exec/stream/copies.hpp"
 
 #include <array>
 #include <atomic>
@@ -41,7 +42,7 @@ Result<std::unique_ptr<CopyEngines>> CopyEngines::create(CudaDriver& driver,
   SENNIT_ASSIGN_OR_RETURN(self->messages_, MessageCopies::create(driver, memory, world, words));
   SENNIT_ASSIGN_OR_RETURN(self->engine_, stream::StreamEngine::create(driver, std::move(words)));
   SENNIT_RETURN_IF_ERROR(self->probe(mine));
-  SENNIT_RETURN_IF_ERROR(self->preload_reductions());
+  SENNIT_RETURN_IF_ERROR(self->preload_kernels());
   return self;
 }
 
@@ -123,7 +124,7 @@ bool CopyEngines::can_run(const Call& call, const stream::Extent& extent, bool i
 }
 
 // As with other kernels: a first launch may wait for what is in the streams already.
-Status CopyEngines::preload_reductions() {
+Status CopyEngines::preload_kernels() {
   for (const Dtype dtype : kDtypes) {
     for (const ReduceOp op : kReduceOps) {
       if (const void* const kernel = stream::reduction_kernel(dtype, op); kernel != nullptr) {
@@ -131,7 +132,8 @@ Status CopyEngines::preload_reductions() {
       }
     }
   }
-  return {};
+  const void* const copies = stream::copies_kernel();
+  return copies == nullptr ? Status() : driver_.preload(copies);
 }
 
 // The memory that reductions need is taken when it is first needed, which a capture does not allow.
@@ -194,7 +196,7 @@ Result<bool> CopyEngines::run(const Call& call) {
   // A call that requests copy engines keeps all SMs. Between threads of one process kernels next to
   // waits were seen to hang (docs/decisions/0043-streams-that-share-queues.md).
   if (copies_by_kernel_ && op.request.protocol.empty() && memory_.has_a_process_each()) {
-    streamed.copy = stream::copy_kernel();
+    streamed.copy = stream::copies_kernel();
   }
   SENNIT_ASSIGN_OR_RETURN(streamed.number, begin_call(capturing));
   if (const Status status = engine_->run(program, streamed, call.stream); !status.ok()) {

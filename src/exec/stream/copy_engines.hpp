@@ -76,7 +76,7 @@ class CopyEngines {
   Status map_rings();
   Result<std::byte*> map_part(std::byte* memory, std::size_t bytes);
   Status probe(stream::RankWords& mine);
-  Status preload_reductions();
+  Status preload_kernels();
   // The number of a call that is put into its stream next, or 0; fails where release() would end it
   // unseen.
   Result<std::uint64_t> begin_call(bool is_capturing);

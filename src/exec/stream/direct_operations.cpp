@@ -247,15 +247,11 @@ void DirectOperations::copy_own(const OwnCopy& copy) {
   if (source == target || bytes == 0) {
     return;
   }
-  // Kernels copy byte after byte what is not aligned.
-  const bool is_aligned =
-      (reinterpret_cast<std::uintptr_t>(source) | reinterpret_cast<std::uintptr_t>(target)) % 16 ==
-      0;
   writer_.put(kOwnStream,
               CopyBytes{.to = own_place(copy.to),
                         .from = own_place(copy.from),
                         .bytes = bytes,
-                        .is_by_kernel = call_.copy != nullptr && is_aligned});
+                        .is_by_kernel = call_.copies_by_kernel(source, target, bytes)});
 }
 
 }  // namespace sennit::stream

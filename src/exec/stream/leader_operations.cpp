@@ -6,8 +6,8 @@
 namespace sennit::stream {
 namespace {
 
-// All in one stream: sums, which read inputs alone; then copies of sums and of inputs. A program
-// that may be in place writes no input block that another rank's copies or sums still need.
+// All in one stream: sums, which read inputs alone, to all that get them; then copies of inputs. A
+// program that may be in place writes no input block that another rank's copies or sums still need.
 class LeaderOperations {
  public:
   LeaderOperations(std::span<const StreamProgram> programs,
@@ -22,11 +22,6 @@ class LeaderOperations {
       }
     }
     for (const StreamProgram& program : programs_) {
-      for (const Reduction& reduction : program.reductions) {
-        for (const Departure& departure : reduction.passes_on) {
-          copy(program.rank, departure);
-        }
-      }
       for (const Departure& departure : program.departures) {
         if (departure.to) {
           copy(program.rank, departure);
@@ -67,8 +62,14 @@ class LeaderOperations {
   }
 
   void copy(const Place& to, const Place& from, std::int64_t bytes) {
-    if (bytes > 0 && address_of(to) != address_of(from)) {
-      writer_.put(kUsersStream, CopyBytes{.to = to, .from = from, .bytes = bytes});
+    const std::byte* const source = address_of(from);
+    const std::byte* const target = address_of(to);
+    if (bytes > 0 && source != target) {
+      writer_.put(kUsersStream,
+                  CopyBytes{.to = to,
+                            .from = from,
+                            .bytes = bytes,
+                            .is_by_kernel = call_.copies_by_kernel(source, target, bytes)});
     }
   }
 
@@ -82,11 +83,16 @@ class LeaderOperations {
     for (const Operand& operand : reduction.operands) {
       operands.push_back({.place = place_of(operand.sender, operand.from), .rank = operand.sender});
     }
+    for (const Departure& departure : reduction.passes_on) {
+      const int reader = departure.reader;
+      operands.push_back({.place = place_of(reader, *departure.to), .rank = reader});
+    }
     writer_.put(kUsersStream,
                 ReduceBytes{.to = place_of(rank, reduction.to),
                             .bytes = bytes,
                             .first = first,
-                            .count = static_cast<std::int32_t>(reduction.operands.size())});
+                            .count = static_cast<std::int32_t>(reduction.operands.size()),
+                            .copies = static_cast<std::int32_t>(reduction.passes_on.size())});
   }
 
   std::span<const StreamProgram> programs_;

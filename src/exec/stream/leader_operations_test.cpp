@@ -28,6 +28,7 @@ std::vector<StreamProgram> programs_of(Collective collective, const Shape& shape
 }
 
 OperationList operations_of(const std::vector<StreamProgram>& programs, int rank) {
+  static constexpr char kKernel = 0;
   std::vector<Buffers> peers(programs.size());
   for (std::size_t peer = 0; peer < peers.size(); ++peer) {
     peers[peer].input = reinterpret_cast<std::byte*>((2 * peer + 1) << 40U);
@@ -37,6 +38,7 @@ OperationList operations_of(const std::vector<StreamProgram>& programs, int rank
                         .output = peers.front().output,
                         .peers = peers,
                         .count = 1000,
+                        .copy = &kKernel,
                         .number = 1};
   OperationList list;
   append_by_leader(programs, rank, call, list);
@@ -55,22 +57,27 @@ TEST(LeaderOperations, OneKernelSumsAndMembersOnlyWait) {
   for (int rank = 0; rank < 5; ++rank) {
     const OperationList list = operations_of(programs, rank);
     EXPECT_EQ(count<ReduceBytes>(list), rank == kLeader ? 1 : 0);
-    EXPECT_EQ(count<CopyBytes>(list), rank == kLeader ? 4 : 0);
+    EXPECT_EQ(count<CopyBytes>(list), 0);
     EXPECT_EQ(count<AwaitFlag>(list), rank == kLeader ? 4 : 1);
   }
 }
 
-TEST(LeaderOperations, SumsComeBeforeTheCopiesOfThem) {
+TEST(LeaderOperations, ASumGoesToTheOutputsOfAll) {
   const OperationList list =
       operations_of(programs_of(Collective::kAllReduce, {.ranks = 4}), kLeader);
-  const auto is_sum = [](const Operation& operation) {
-    return std::holds_alternative<ReduceBytes>(operation.what);
-  };
-  const auto is_copy = [](const Operation& operation) {
-    return std::holds_alternative<CopyBytes>(operation.what);
-  };
-  EXPECT_LT(std::ranges::find_if(list.operations, is_sum),
-            std::ranges::find_if(list.operations, is_copy));
+  std::vector<int> outputs;
+  for (const Operation& operation : list.operations) {
+    if (const auto* const sum = std::get_if<ReduceBytes>(&operation.what)) {
+      outputs.push_back(sum->to.index);
+      ASSERT_EQ(static_cast<std::size_t>(sum->count + sum->copies), list.operands.size());
+      for (std::size_t i = 4; i < list.operands.size(); ++i) {
+        EXPECT_EQ(list.operands[i].place.memory, Memory::kOutput);
+        outputs.push_back(list.operands[i].place.index);
+      }
+    }
+  }
+  std::ranges::sort(outputs);
+  EXPECT_EQ(outputs, (std::vector{0, 1, 2, 3}));
 }
 
 // Each part of a reduce_scatter is summed straight into the output of its rank.
@@ -88,8 +95,8 @@ TEST(LeaderOperations, SumsGoWhereTheyBelong) {
   EXPECT_EQ(count<CopyBytes>(list), 0);
 }
 
-// With one queue for all streams of a process, and calls one after the other.
-TEST(LeaderOperations, CallsEndWithOneQueue) {
+template <typename Function>
+void for_each_plan(Function function) {
   for (const Collective collective : {Collective::kAllReduce,
                                       Collective::kReduce,
                                       Collective::kBroadcast,
@@ -100,22 +107,52 @@ TEST(LeaderOperations, CallsEndWithOneQueue) {
                                       Collective::kScatter}) {
     for (int ranks = 2; ranks <= 8; ++ranks) {
       for (int root = 0; root < (is_rooted(collective) ? ranks : 1); ++root) {
-        const std::vector<StreamProgram> programs =
-            programs_of(collective, {.ranks = ranks, .root = root});
-        std::vector<IssuedSteps> issued(programs.size());
-        for (std::size_t rank = 0; rank < issued.size(); ++rank) {
-          issued[rank].device = static_cast<int>(rank);
-          issued[rank].process = static_cast<int>(rank);
-          for (int call = 0; call < 3; ++call) {
-            issued[rank].meetings.push_back(issued[rank].steps.size());
-            append_steps(operations_of(programs, static_cast<int>(rank)), issued[rank]);
-          }
-        }
-        const Status status = check_queues(issued, {.queues = Queues::kOne}, flag_name);
-        EXPECT_TRUE(status.ok()) << name(collective) << " of " << ranks << ": " << status.message();
+        function(collective, programs_of(collective, {.ranks = ranks, .root = root}));
       }
     }
   }
+}
+
+// One launch runs them at once.
+TEST(LeaderOperations, NoCopyTouchesWhatAnotherOneWrites) {
+  const auto overlap = [](const Place& a, const Place& b, std::int64_t bytes) {
+    return a.memory == b.memory && a.index == b.index && a.at < b.at + bytes && b.at < a.at + bytes;
+  };
+  for_each_plan([&](Collective collective, const std::vector<StreamProgram>& programs) {
+    std::vector<CopyBytes> copies;
+    for (const Operation& operation : operations_of(programs, kLeader).operations) {
+      if (const auto* const copy = std::get_if<CopyBytes>(&operation.what)) {
+        EXPECT_TRUE(copy->is_by_kernel);
+        copies.push_back(*copy);
+      }
+    }
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      for (std::size_t j = 0; j < copies.size(); ++j) {
+        const std::int64_t bytes = std::max(copies[i].bytes, copies[j].bytes);
+        EXPECT_FALSE(overlap(copies[i].to, copies[j].from, bytes) ||
+                     (i != j && overlap(copies[i].to, copies[j].to, bytes)))
+            << name(collective) << " of " << programs.size();
+      }
+    }
+  });
+}
+
+// With one queue for all streams of a process, and calls one after the other.
+TEST(LeaderOperations, CallsEndWithOneQueue) {
+  for_each_plan([](Collective collective, const std::vector<StreamProgram>& programs) {
+    std::vector<IssuedSteps> issued(programs.size());
+    for (std::size_t rank = 0; rank < issued.size(); ++rank) {
+      issued[rank].device = static_cast<int>(rank);
+      issued[rank].process = static_cast<int>(rank);
+      for (int call = 0; call < 3; ++call) {
+        issued[rank].meetings.push_back(issued[rank].steps.size());
+        append_steps(operations_of(programs, static_cast<int>(rank)), issued[rank]);
+      }
+    }
+    const Status status = check_queues(issued, {.queues = Queues::kOne}, flag_name);
+    EXPECT_TRUE(status.ok()) << name(collective) << " of " << programs.size() << ": "
+                             << status.message();
+  });
 }
 
 }  // namespace

@@ -28,11 +28,14 @@ std::string print(const CopyBytes& copy) {
                      copy.is_by_kernel ? " by a kernel" : "");
 }
 std::string print(const ReduceBytes& reduce) {
-  return fmt::format("reduce {} bytes of operands {} to {} into {}",
-                     reduce.bytes,
-                     reduce.first,
-                     reduce.first + reduce.count - 1,
-                     print(reduce.to));
+  const int end = reduce.first + reduce.count;
+  return fmt::format(
+      "reduce {} bytes of operands {} to {} into {}{}",
+      reduce.bytes,
+      reduce.first,
+      end - 1,
+      print(reduce.to),
+      reduce.copies > 0 ? fmt::format(" and operands {} to {}", end, end + reduce.copies - 1) : "");
 }
 std::string print(const RecordEvent& record) {
   return fmt::format("record event {}", record.event);

@@ -44,6 +44,7 @@ struct StoreFlag {
   bool operator==(const StoreFlag&) const = default;
 };
 
+// Those by kernels that follow one another in a stream may run at once.
 struct CopyBytes {
   Place to;
   Place from;
@@ -53,12 +54,14 @@ struct CopyBytes {
   bool operator==(const CopyBytes&) const = default;
 };
 
-// A kernel combines `count` operands of the list, from `first` on, and stores the result.
+// A kernel combines `count` operands of the list, from `first` on, and stores the result; also
+// where the `copies` operands behind them lie.
 struct ReduceBytes {
   Place to;
   std::int64_t bytes = 0;
   std::int32_t first = 0;
   std::int32_t count = 0;
+  std::int32_t copies = 0;
 
   bool operator==(const ReduceBytes&) const = default;
 };
@@ -106,7 +109,8 @@ struct Operation {
   bool operator==(const Operation&) const = default;
 };
 
-// Of a reduction: where it lies, and the rank whose scalar it is scaled with.
+// Of a reduction: where it lies, and the rank whose scalar it is scaled with, or whose copy of the
+// result it is.
 struct ReduceOperand {
   Place place;
   std::int32_t rank = 0;

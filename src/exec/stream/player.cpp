@@ -17,6 +17,7 @@ class Player::Play {
   Play(Player& player, const OperationList& list, const Scene& scene, void* users_stream)
       : player_(player), list_(list), scene_(scene), users_stream_(users_stream) {
     player_.steps_.clear();
+    player_.copies_.count = 0;
   }
 
   Status run() {
@@ -40,25 +41,32 @@ class Player::Play {
     if (!copy.is_by_kernel) {
       return player_.driver_.copy_async(to, from, static_cast<std::size_t>(copy.bytes), stream());
     }
-    ReductionCall call{.output = to, .bytes = copy.bytes, .operand_count = 1};
-    call.operands[0].data = from;
-    return launch(scene_.copy, call);
+    if (player_.copies_.count == static_cast<std::int32_t>(player_.copies_.copies.size())) {
+      SENNIT_RETURN_IF_ERROR(flush());
+    }
+    player_.copies_.copies[static_cast<std::size_t>(player_.copies_.count++)] = {
+        from, to, copy.bytes};
+    return {};
   }
 
   Status operator()(const ReduceBytes& reduce) {
-    ReductionCall call{.output = scene_.address_of(reduce.to),
+    ReductionCall call{.outputs = {scene_.address_of(reduce.to)},
                        .bytes = reduce.bytes,
                        .operand_count = reduce.count,
+                       .output_count = 1 + reduce.copies,
                        .ranks = static_cast<std::int32_t>(scene_.peers.size())};
-    const auto operands = std::span(list_.operands)
-                              .subspan(static_cast<std::size_t>(reduce.first),
-                                       static_cast<std::size_t>(reduce.count));
+    const auto first = std::span(list_.operands).subspan(static_cast<std::size_t>(reduce.first));
+    const auto operands = first.first(static_cast<std::size_t>(reduce.count));
+    const auto copies = first.subspan(operands.size(), static_cast<std::size_t>(reduce.copies));
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      call.outputs[1 + i] = scene_.address_of(copies[i].place);
+    }
     for (std::size_t i = 0; i < operands.size(); ++i) {
       call.operands[i] = {
           .data = scene_.address_of(operands[i].place),
           .scalar = scene_.peers[static_cast<std::size_t>(operands[i].rank)].scalar};
     }
-    return launch(scene_.reduce, call);
+    return launch(scene_.reduce, &call, useful_blocks(reduce.bytes));
   }
 
   Status operator()(const RecordEvent& record) {
@@ -89,9 +97,7 @@ class Player::Play {
  private:
   Status play_all() {
     for (const Operation& operation : list_.operations) {
-      const bool is_flag = std::holds_alternative<AwaitFlag>(operation.what) ||
-                           std::holds_alternative<StoreFlag>(operation.what);
-      if (!is_flag || operation.stream != number_) {
+      if (!joins_the_last(operation)) {
         SENNIT_RETURN_IF_ERROR(flush());
       }
       number_ = operation.stream;
@@ -114,21 +120,46 @@ class Player::Play {
     return {};
   }
 
-  Status flush() {
-    if (player_.steps_.empty()) {
-      return {};
-    }
-    const Status walked = player_.driver_.walk_words(player_.steps_, stream());
-    player_.steps_.clear();
-    return walked;
+  // What was gathered may take the operation, too, or there is nothing of it.
+  [[nodiscard]] bool joins_the_last(const Operation& operation) const {
+    const auto* const copy = std::get_if<CopyBytes>(&operation.what);
+    const bool is_flag = std::holds_alternative<AwaitFlag>(operation.what) ||
+                         std::holds_alternative<StoreFlag>(operation.what);
+    return operation.stream == number_ &&
+           (is_flag ? player_.copies_.count == 0
+                    : copy != nullptr && copy->is_by_kernel && player_.steps_.empty());
   }
 
-  Status launch(const void* kernel, const ReductionCall& call) {
-    constexpr std::int64_t kBlockBytes = std::int64_t{16} * kReductionThreads;  // a unit a thread
-    const std::int64_t useful = (call.bytes + kBlockBytes - 1) / kBlockBytes;
+  // Puts into the stream what was gathered: flags, or copies.
+  Status flush() {
+    if (!player_.steps_.empty()) {
+      const Status walked = player_.driver_.walk_words(player_.steps_, stream());
+      player_.steps_.clear();
+      return walked;
+    }
+    if (player_.copies_.count == 0) {
+      return {};
+    }
+    std::int64_t useful = 0;
+    for (const CopiesCall::Copy& copy :
+         std::span(player_.copies_.copies).first(static_cast<std::size_t>(player_.copies_.count))) {
+      useful += useful_blocks(copy.bytes);
+    }
+    const Status launched = launch(scene_.copy, &player_.copies_, useful);
+    player_.copies_.count = 0;
+    return launched;
+  }
+
+  // With a unit a thread.
+  static constexpr std::int64_t useful_blocks(std::int64_t bytes) {
+    constexpr std::int64_t kBlockBytes = std::int64_t{16} * kReductionThreads;
+    return (bytes + kBlockBytes - 1) / kBlockBytes;
+  }
+
+  Status launch(const void* kernel, const void* call, std::int64_t useful) {
     const auto blocks = static_cast<unsigned>(std::min(useful, std::int64_t{scene_.most_blocks}));
     return player_.driver_.launch(
-        kernel, {.blocks = blocks, .threads = kReductionThreads}, &call, stream());
+        kernel, {.blocks = blocks, .threads = kReductionThreads}, call, stream());
   }
 
   // As many as can be joined: what failed first is what the caller gets.

@@ -6,10 +6,11 @@
 //   SENNIT_RETURN_IF_ERROR(player.play(list, scene, stream));
 //
 // A call of the driver costs microseconds. So flags that follow one another in a list, in one
-// stream, take one call.
+// stream, take one call, and so do copies by kernels.
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
+#include "exec/stream/copies.hpp"
 #include "exec/stream/operation_list.hpp"
 #include "exec/stream/stream_call.hpp"
 #include "world/stream_words.hpp"
@@ -28,8 +29,8 @@ class Stopwatch;
 struct Scene {
   // By Memory and index, as this device sees them.
   std::array<std::span<std::byte* const>, kMemories> memories{};
-  // Of reductions, and of copies by kernels: kernels (exec/stream/reduction.hpp), what avg divides
-  // by, and the scalar of each rank.
+  // Kernels of reductions (exec/stream/reduction.hpp) and of copies (exec/stream/copies.hpp), what
+  // avg divides by, and the scalar of each rank.
   const void* reduce = nullptr;
   const void* copy = nullptr;
   unsigned most_blocks = kReductionBlocks;  // of each of these
@@ -72,9 +73,10 @@ class Player {
 
   CudaDriver& driver_;
   std::vector<RankWords*> words_;
-  std::vector<void*> streams_;  // by number; the user's is null
-  std::vector<void*> events_;   // by number, made when first needed
-  std::vector<WordStep> steps_;
+  std::vector<void*> streams_;   // by number; the user's is null
+  std::vector<void*> events_;    // by number, made when first needed
+  std::vector<WordStep> steps_;  // gathered for one call of the driver, and so these
+  CopiesCall copies_;
 };
 
 }  // namespace sennit::stream

@@ -78,6 +78,33 @@ TEST_F(Players, KeepFlagsApartThatSomethingIsBetween) {
   }
 }
 
+TEST_F(Players, TakeOneLaunchForCopiesThatFollowOneAnother) {
+  std::vector<int> launched;
+  cuda_.watch([&](const FakeCuda::Issued& issued) {
+    if (issued.what == FakeCuda::Issued::What::kLaunch) {
+      launched.push_back(static_cast<const CopiesCall*>(issued.parameters)->count);
+    }
+  });
+  static constexpr char kKernel = 0;
+  scene_.copy = &kKernel;
+  cuda_.run_kernels([](const void*, const void*) { return [] {}; });
+  const auto copies = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      writer_.put(kUsersStream,
+                  CopyBytes{.to = {}, .from = {.at = 8}, .bytes = 8, .is_by_kernel = true});
+    }
+  };
+  copies(3);
+  writer_.fill(kUsersStream, filled_flag(0, 0, 0));
+  copies(1);
+  writer_.put(kUsersStream, CopyBytes{.to = {}, .from = {.at = 8}, .bytes = 8});
+  copies(65);
+  ASSERT_TRUE(play().ok());
+  EXPECT_EQ(launched, (std::vector{3, 1, 64, 1})) << "64 are the most of a launch";
+  EXPECT_EQ(cuda_.calls("copy_async"), 1);
+  EXPECT_EQ(cuda_.calls("walk_words"), 1);
+}
+
 TEST_F(Players, LaunchTheCallersKernelsInTheirPlace) {
   std::string order;
   cuda_.watch([&](const FakeCuda::Issued& issued) {

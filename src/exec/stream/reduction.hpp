@@ -1,6 +1,7 @@
 // The kernel by which a rank reduces what the copy engines of others have put into its staging
 // memory, or a leader what lies in the memory of all: one call reduces a stretch of bytes of all
-// operands, in their order, and stores it. It waits for no other rank.
+// operands, in their order, and stores it: once, or a leader for several ranks. It waits for no
+// other rank.
 #pragma once
 
 #include "types/tables.hpp"
@@ -19,10 +20,11 @@ struct ReductionCall {
     alignas(16) std::array<std::byte, 16> scalar{};  // of premul_sum: that of its rank
   };
 
-  std::array<Operand, kMaxRanks> operands{};  // in the order in which they are combined
-  std::byte* output = nullptr;                // may be one of the operands
-  std::int64_t bytes = 0;                     // whole elements
+  std::array<Operand, kMaxRanks> operands{};    // in the order in which they are combined
+  std::array<std::byte*, kMaxRanks> outputs{};  // the first may be one of the operands
+  std::int64_t bytes = 0;                       // whole elements
   std::int32_t operand_count = 0;
+  std::int32_t output_count = 1;
   std::int32_t ranks = 1;  // what avg divides by
 };
 
@@ -39,8 +41,5 @@ constexpr bool has_reduction(Dtype dtype, ReduceOp op) {
 
 // As CudaDriver::launch takes it; null without has_reduction(), and in a build without CUDA.
 const void* reduction_kernel(Dtype dtype, ReduceOp op);
-
-// The largest of one is that one, bit by bit and whatever its length.
-inline const void* copy_kernel() { return reduction_kernel(Dtype::kUint64, ReduceOp::kMax); }
 
 }  // namespace sennit::stream

@@ -14,8 +14,8 @@ inline constexpr int kBatch = 4;
 // Units `first`, `first + stride`, ... of all operands, which are whole and aligned.
 template <class R, int kUnits>
 __device__ __forceinline__ void reduce_units(const ReductionCall& call,
-                                           std::int64_t first,
-                                           std::int64_t stride) {
+                                             std::int64_t first,
+                                             std::int64_t stride) {
   typename R::Accumulator sums[kUnits];
   for (int begin = 0; begin < call.operand_count; begin += kBatch) {
     Unit units[kBatch][kUnits];
@@ -46,7 +46,10 @@ __device__ __forceinline__ void reduce_units(const ReductionCall& call,
   }
 #pragma unroll
   for (int u = 0; u < kUnits; ++u) {
-    reinterpret_cast<Unit*>(call.output)[first + u * stride] = R::finish(sums[u], call);
+    const Unit sum = R::finish(sums[u], call);
+    for (int i = 0; i < call.output_count; ++i) {
+      reinterpret_cast<Unit*>(call.outputs[i])[first + u * stride] = sum;
+    }
   }
 }
 
@@ -65,13 +68,19 @@ __device__ __forceinline__ void reduce_any_unit(const ReductionCall& call, std::
       R::add(sum, unit[0]);
     }
   }
-  write_unit(call.output + at, left, R::finish(sum, call));
+  const Unit whole = R::finish(sum, call);
+  for (int i = 0; i < call.output_count; ++i) {
+    write_unit(call.outputs[i] + at, left, whole);
+  }
 }
 
 __device__ inline bool is_aligned(const ReductionCall& call) {
-  auto bits = reinterpret_cast<std::uintptr_t>(call.output);
+  std::uintptr_t bits = 0;
   for (int i = 0; i < call.operand_count; ++i) {
     bits |= reinterpret_cast<std::uintptr_t>(call.operands[i].data);
+  }
+  for (int i = 0; i < call.output_count; ++i) {
+    bits |= reinterpret_cast<std::uintptr_t>(call.outputs[i]);
   }
   return bits % 16 == 0;
 }

@@ -28,8 +28,8 @@ struct StreamCall {
   // the reduction of one hides behind the copy of the next. The same on all ranks. Blocks of 4 MB
   // lost by it, of 16 MB gained (`h200x4-copies-that-put`).
   std::int64_t part_bytes = std::int64_t{4} << 20;
-  // Kernels (exec/stream/reduction.hpp): of programs with reductions, and for blocks that stay on
-  // this rank. Null: copy engines have these, which then slow down what leaves.
+  // Kernels: of programs with reductions (exec/stream/reduction.hpp), and for what stays on this
+  // device (exec/stream/copies.hpp). Null: copy engines have that, which slows down what leaves.
   const void* reduction = nullptr;
   const void* copy = nullptr;
   std::uint64_t number = 0;       // that RankWords::ended says at the end; 0: of a graph
@@ -39,6 +39,16 @@ struct StreamCall {
   bool is_captured = false;
 
   [[nodiscard]] Extent extent() const { return {count, element_bytes}; }
+  // Of what stays on this device. Kernels copy byte after byte what is not aligned, so copy engines
+  // have that if it is long.
+  [[nodiscard]] bool copies_by_kernel(const std::byte* from,
+                                      const std::byte* to,
+                                      std::int64_t bytes) const {
+    constexpr std::int64_t kShort = 64 << 10;
+    const bool is_aligned =
+        (reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to)) % 16 == 0;
+    return copy != nullptr && (is_aligned || bytes <= kShort);
+  }
 };
 
 }  // namespace sennit::stream

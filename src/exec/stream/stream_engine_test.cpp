@@ -2,6 +2,7 @@
 
 #include "algo/algorithm.hpp"
 #include "drivers/cuda/testing/fake_cuda.hpp"
+#include "exec/stream/copies.hpp"
 #include "exec/stream/testing/fake_ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -159,8 +160,10 @@ TEST(StreamEngine, RunsWhereAllStreamsShareOneQueue) {
 
 // A block that stays where it is leaves copy engines to those that go.
 TEST(StreamEngine, CopiesItsOwnBlockByAKernelIfThereIsOne) {
-  static const auto kKernel = [](const ReductionCall& call) {
-    std::memcpy(call.output, call.operands[0].data, static_cast<std::size_t>(call.bytes));
+  static const auto kKernel = [](const CopiesCall& call) {
+    ASSERT_EQ(call.count, 1);
+    const CopiesCall::Copy& copy = call.copies.front();
+    std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.bytes));
   };
   const Case c{.collective = Collective::kAllGather, .count = 16 * 1001};
   const Schedule schedule = schedule_of(c);
@@ -169,7 +172,7 @@ TEST(StreamEngine, CopiesItsOwnBlockByAKernelIfThereIsOne) {
   ranks.each([&](FakeRank& r, int rank) {
     r.cuda.run_kernels([](const void* kernel, const void* parameters) {
       EXPECT_EQ(kernel, &kKernel);
-      return [call = *static_cast<const ReductionCall*>(parameters)] { kKernel(call); };
+      return [call = *static_cast<const CopiesCall*>(parameters)] { kKernel(call); };
     });
     StreamCall call = call_of(r, c);
     call.copy = &kKernel;

@@ -42,7 +42,10 @@ struct HostReduction {
     reduce(dtype,
            op,
            {.ranks = call.ranks},
-           {.out = call.output, .operands = operands, .elements = elements, .is_finished = true});
+           {.out = call.outputs.front(),
+            .operands = operands,
+            .elements = elements,
+            .is_finished = true});
   }
 };
 
@@ -187,7 +190,7 @@ class ReducingRanks {
       std::memcpy(operand.scalar.data(), scalar(rank), kLargestElementBytes);
     }
     Bytes result(static_cast<std::size_t>(block_bytes()));
-    all.output = result.data();
+    all.outputs.front() = result.data();
     case_.host(all);
     return result;
   }

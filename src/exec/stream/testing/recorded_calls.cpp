@@ -1,5 +1,7 @@
 #include "exec/stream/testing/recorded_calls.hpp"
 
+#include "exec/stream/copies.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -44,20 +46,25 @@ Flag RecordedCalls::flag_of(const std::uint64_t* word) const {
 }
 
 void RecordedCalls::add_launch(int stream, const FakeCuda::Issued& issued) {
-  const auto& call = *static_cast<const ReductionCall*>(issued.parameters);
   if (issued.kernel == copy_kernel_) {
-    list_.operations.push_back({stream,
-                                CopyBytes{.to = place_of(call.output),
-                                          .from = place_of(call.operands[0].data),
-                                          .bytes = call.bytes,
-                                          .is_by_kernel = true}});
+    const auto& copies = *static_cast<const CopiesCall*>(issued.parameters);
+    for (std::int32_t i = 0; i < copies.count; ++i) {
+      const CopiesCall::Copy& copy = copies.copies[static_cast<std::size_t>(i)];
+      list_.operations.push_back({stream,
+                                  CopyBytes{.to = place_of(copy.to),
+                                            .from = place_of(copy.from),
+                                            .bytes = copy.bytes,
+                                            .is_by_kernel = true}});
+    }
     return;
   }
+  const auto& call = *static_cast<const ReductionCall*>(issued.parameters);
   list_.operations.push_back({stream,
-                              ReduceBytes{.to = place_of(call.output),
+                              ReduceBytes{.to = place_of(call.outputs[0]),
                                           .bytes = call.bytes,
                                           .first = static_cast<int>(list_.operands.size()),
-                                          .count = call.operand_count}});
+                                          .count = call.operand_count,
+                                          .copies = call.output_count - 1}});
   for (int i = 0; i < call.operand_count; ++i) {
     const ReductionCall::Operand& operand = call.operands[static_cast<std::size_t>(i)];
     int rank = 0;  // which is what its scalar holds
