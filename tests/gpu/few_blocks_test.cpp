@@ -110,7 +110,7 @@ class Exchange {
   }
 
  private:
-  // In whole words, which are quickly made: no two of all ranks and calls are alike.
+  // In whole words, which are quickly made: no two of all ranks and calls are equal.
   [[nodiscard]] std::vector<std::uint64_t> input_of(int rank) const {
     constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
     const auto from =

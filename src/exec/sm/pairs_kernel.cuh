@@ -112,7 +112,7 @@ struct Braid {
   }
 
   // What does not fill a unit; and all that was stored is over, which a receiver awaits of every
-  // part, whoever has it. A warp for each receiver, so that its parts are told at once.
+  // part, whoever has it. A warp for each receiver, so that its parts are signalled at once.
   __device__ __forceinline__ void finish(const Pairs& pairs, int block) const {
     const int sends = pairs.sends.chains;
 #pragma unroll 1
