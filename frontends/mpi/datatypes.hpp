@@ -68,7 +68,11 @@ class Datatypes {
       : abi_(abi), functions_(functions) {
     const auto add = [&](Type type, Kind kind) {
       if (type != Type{} && type != abi_.type_null()) {
-        const Layout layout = measure(type, true);
+        const std::int64_t bytes = Abi::bytes_in(type);
+        const Layout layout = bytes > 0 ? Layout{.bytes = static_cast<std::size_t>(bytes),
+                                                 .extent = bytes,
+                                                 .is_dense = true}
+                                        : measure(type, true);
         types_.add(type, {.layout = layout, .kind = kind, .dtype = dtype_of(kind, layout.bytes)});
       }
     };

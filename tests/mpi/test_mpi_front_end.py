@@ -163,6 +163,28 @@ def test_messages_move_while_a_rank_waits_in_the_library(
     assert share_of(run)[0] > 50
 
 
+@pytest.mark.parametrize(
+    ("module", "request_type"), [("mpi", "integer"), ("mpi_f08", "type(MPI_Request)")]
+)
+def test_calls_of_fortran_run_on_the_library(
+    installed: Installed, module: str, request_type: str
+) -> None:
+    compiler = installed.mpi.prefix / "bin" / f"mpifort{installed.suffix}"
+    if not compiler.exists():
+        pytest.skip(f"fortran: needs an MPI with Fortran's bindings; there is no {compiler}")
+    program = installed.compile(
+        f"fortran_{module}",
+        "-fallow-argument-mismatch",  # MPICH's module mpi does not know of buffers of any type
+        f"-DMODULE={module}",
+        f"-DREQUEST={request_type}",
+        HERE / "fortran.F90",
+        compiler="mpifort",
+    )
+    run = installed.start(program)
+    assert run.stdout == "passed fortran\n", run.stderr
+    assert share_of(run)[0] >= 4  # not every MPI lets a nonblocking call be taken
+
+
 def test_off_takes_nothing(installed: Installed) -> None:
     program = installed.folder / "program"
     run = installed.start(program, "moves_in_place", environment={"SENNIT_MPI": "off"})
