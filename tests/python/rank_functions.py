@@ -230,7 +230,7 @@ def exit_late(comm: sennit.Communicator, file: str) -> None:
 
 def tell_pid_and_call(comm: sennit.Communicator) -> None:
     """A rank that would call for half a minute."""
-    os.write(1, f"{os.getpid()}\n".encode())  # at once, beside another rank's line
+    os.write(1, f"{os.getpid()}\n".encode())  # in one write: another rank may write, too
     for _ in range(300):
         comm.barrier()
         time.sleep(0.1)
