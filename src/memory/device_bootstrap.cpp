@@ -26,24 +26,20 @@ bool DeviceBootstrap::is_one_group() const {
 }
 
 DeviceSharing DeviceBootstrap::sharing() const {
-  const auto for_all_pairs = [&](auto predicate) {
-    for (int a = 0; a < ranks(); ++a) {
-      for (int b = a + 1; b < ranks(); ++b) {
-        if (!predicate(a, b)) {
-          return false;
-        }
-      }
+  bool is_shared = false;
+  bool has_turns = false;  // also if the service has all ranks but one
+  bool all_are_processes_of_one = true;
+  for (int a = 0; a < ranks(); ++a) {
+    for (int b = a + 1; b < ranks(); ++b) {
+      is_shared = is_shared || share_device(a, b);
+      has_turns = has_turns || run_in_turn(a, b);
+      all_are_processes_of_one =
+          all_are_processes_of_one && share_device(a, b) && !share_process(a, b);
     }
-    return true;
-  };
-  if (for_all_pairs([&](int a, int b) { return !share_device(a, b); })) {
-    return DeviceSharing::kNone;
   }
-  if (!for_all_pairs([&](int a, int b) { return share_device(a, b) && !share_process(a, b); })) {
-    return DeviceSharing::kSome;
-  }
-  return for_all_pairs([&](int a, int b) { return !run_in_turn(a, b); }) ? DeviceSharing::kAtOnce
-                                                                         : DeviceSharing::kInTurn;
+  return !is_shared                              ? DeviceSharing::kNone
+         : has_turns && all_are_processes_of_one ? DeviceSharing::kInTurn
+                                                 : DeviceSharing::kSome;
 }
 
 std::vector<std::uint64_t> DeviceBootstrap::processes() const {

@@ -131,7 +131,7 @@ class Exchange {
   int calls_ = 0;
 };
 
-// Two ranks, and as many as there are GPUs for: more than two are sent to in turn.
+// Two ranks, and four, each of which stores to the three others in turn.
 class FewBlockProcesses : public testing::TestWithParam<int> {};
 
 constexpr std::array kFamily = {Collective::kAllGather, Collective::kAllToAll};

@@ -23,8 +23,12 @@ bool Agreement::makes_this_call(int rank) const {
   const std::uint64_t call = calls_of(world_.rank()).entered.load(std::memory_order_relaxed);
   CallWords mine;
   CallWords theirs;
-  return calls_of(world_.rank()).read(call, mine) && calls_of(rank).read(call, theirs) &&
-         mine == theirs;
+  if (calls_of(rank).read(call, theirs)) {
+    return calls_of(world_.rank()).read(call, mine) && mine == theirs;
+  }
+  // A rank whose log has this call no more was here, and found it equal. Partner: the release in
+  // CallLog::enter.
+  return calls_of(rank).entered.load(std::memory_order_acquire) > call;
 }
 
 template <typename Predicate>

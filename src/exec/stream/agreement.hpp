@@ -4,7 +4,8 @@
 // memory, at each such call:
 //
 //   1. Each rank names its buffers: by the id of their allocation, or as unreachable.
-//   2. Each reads those of all. One that cannot be reached: no rank reaches into any.
+//   2. Each reads those of all, once they make the same call. One that cannot be reached: no rank
+//      reaches into any.
 //   3. Where something is offered for the first time, each maps it and judges; one that could not:
 //      no rank does, this time.
 //
