@@ -18,7 +18,7 @@ PACKAGE_SOURCES := CMakeLists.txt pyproject.toml \
   $(shell find cmake src include frontends bench tests/CMakeLists.txt -type f \
       ! -name '*_test.cpp' ! -name '*_fuzz.cpp' ! -path 'bench/results/*' \
       ! -path '*/__pycache__/*' 2>/dev/null)
-PYTHON_DIRS := $(wildcard tools tests frontends examples bench/ddp)
+PYTHON_DIRS := $(wildcard tools tests frontends examples bench/ddp bench/programs)
 
 .PHONY: help deps build sdist wheel bench plots rivals torch test coverage fuzz failures soak \
   format lint tidy everything clean

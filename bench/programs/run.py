@@ -1,0 +1,183 @@
+"""Runs programs of PyTorch over Sennit and over a rival in turns.
+
+    python3 bench/programs/run.py --out FILE --device cuda --ours LIB [--ranks N]
+    python3 bench/programs/run.py --out FILE --device cpu [--program NAME]...
+
+LIB is Sennit's libnccl.so.2, which is preloaded; the rival on GPUs is NCCL, on CPUs Gloo. Each
+library has a job of its own, and both lie on the same devices all the time; only one has orders at
+a time, some steps each. On CPUs the programs are small: that tests the benchmark.
+
+FILE gets a row for each program: ms a step of the median round and of the fastest and slowest, by
+the slowest rank, and from a step with the profiler how long no kernel of the program's own ran.
+Exit code 1: results differ, or a library ran in the wrong job; 3: a rank failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1] / "ddp"))
+
+from jobs import Job, JobFailed
+
+PROGRAMS = (
+    *(f"decode, {tokens}" for tokens in ("1 token", "8 tokens", "64 tokens")),
+    *(f"MoE, {tokens} tokens" for tokens in (64, 512, 4096)),
+    "FSDP2",
+    "DDP",
+)
+STEPS = {"decode": 20, "MoE": 40}
+"""Of a round, by the first word; others: 5."""
+ORDER_LIMIT_S = 120.0
+TOLERANCE = 0.02
+"""Sums of bfloat16 may be in another order."""
+
+
+@contextlib.contextmanager
+def jobs(options: argparse.Namespace) -> Iterator[dict[str, Job]]:
+    """A job for each library; both start at once."""
+    on_gpus = options.device == "cuda"
+    backends = (
+        {"sennit": "nccl", "nccl": "nccl"} if on_gpus else {"sennit": "sennit", "gloo": "gloo"}
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="sennit-programs-") as root,
+        contextlib.ExitStack() as stack,
+    ):
+        made = {}
+        for name, backend in backends.items():
+            folder = Path(root) / name
+            folder.mkdir()
+            command = [sys.executable, str(Path(__file__).with_name("program_rank.py"))]
+            command += ["--backend", backend, "--store", str(folder / "store")]
+            library = options.ours if on_gpus and name == "sennit" else None
+            job = Job(folder, options.ranks, command)
+            made[name] = stack.enter_context(job).start(library, None if on_gpus else 1)
+        yield made
+
+
+def measured(running: dict[str, Job], program: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The row of a program."""
+
+    def order(name: str, what: str, **words: Any) -> list[dict[str, Any]]:
+        return running[name].order(what, ORDER_LIMIT_S, **words)
+
+    steps = 1 if options.device == "cpu" else STEPS.get(program.partition(",")[0], 5)
+    for name in running:
+        order(name, "build", program=program)
+    # The first step after the model has been made, on both sides.
+    results = {name: [one["result"] for one in order(name, "steps", count=1)] for name in running}
+    for name in running:
+        order(name, "steps", count=steps)
+    times: dict[str, list[float]] = {name: [] for name in running}
+    for index in range(options.rounds):
+        for name in running if index % 2 == 0 else reversed(running):
+            answers = order(name, "steps", count=steps)
+            times[name].append(1e3 * max(one["elapsed_s"] for one in answers) / steps)
+    profiles = {name: order(name, "profile") for name in running}
+    for name in running:
+        order(name, "drop")
+    row: dict[str, Any] = {"program": program, "ranks": options.ranks, "device": options.device}
+    row |= {"rounds": options.rounds, "steps": steps, "rival": list(running)[1]}
+    for name, prefix in zip(running, ("", "rival_"), strict=True):
+        row[f"{prefix}ms_a_step"] = statistics.median(times[name])
+        row[f"{prefix}ms_range"] = [min(times[name]), max(times[name])]
+        for key in profiles[name][0]:
+            row[f"{prefix}profile_{key}"] = max(one[key] for one in profiles[name])
+    row["ratio"] = row["rival_ms_a_step"] / row["ms_a_step"]
+    row["results"] = results
+    row["faults"] = faults(*results.values())
+    return row
+
+
+def faults(ours: list[float], theirs: list[float]) -> list[str]:
+    """What shows that a row cannot be right."""
+    pairs = zip(ours, theirs, strict=True)
+    return [
+        f"rank {rank} has {our} on Sennit and {other} on the rival"
+        for rank, (our, other) in enumerate(pairs)
+        if not math.isfinite(our) or not abs(our - other) <= TOLERANCE * abs(other)
+    ]
+
+
+def run_all(options: argparse.Namespace, document: dict[str, Any]) -> None:
+    """Fill the document, row by row, as far as the time goes.
+
+    Raises:
+        JobFailed: A rank failed; the rows before it are in the document.
+    """
+    begin = time.monotonic()
+    with jobs(options) as running:
+        about = {name: job.order("about", ORDER_LIMIT_S)[0] for name, job in running.items()}
+        document["versions"] = about["sennit"]
+        for program in options.program or PROGRAMS:
+            if time.monotonic() - begin > options.limit_s:
+                document["not_run"].append(program)
+                continue
+            row = measured(running, program, options)
+            document["rows"].append(row)
+            print(
+                f"{program:18} {row['ms_a_step']:9.3f} ms, {row['rival']} "
+                f"{row['rival_ms_a_step']:9.3f}, ratio {row['ratio']:.3f}",
+                *row["faults"],
+                flush=True,
+            )
+        for job in running.values():
+            job.end(ORDER_LIMIT_S)
+        if options.device == "cuda":
+            document["ran_on_sennit"] = {name: job.share() for name, job in running.items()}
+
+
+def passed(document: dict[str, Any]) -> bool:
+    """Whether each library ran in its job and in no other, and no row has faults."""
+    shares = document.get("ran_on_sennit", {})
+    as_named = all(
+        (share["calls"] > 0 and share["passed_on"] == 0) == (name == "sennit")
+        for name, share in shares.items()
+    )
+    return (
+        as_named and bool(document["rows"]) and not any(row["faults"] for row in document["rows"])
+    )
+
+
+def main() -> int:
+    """Run, write the file, and give the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--ours", type=Path, help="Sennit's libnccl.so.2, for GPUs")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--program", choices=PROGRAMS, action="append", help="default: all")
+    parser.add_argument("--rounds", type=int, default=11, help="of each library")
+    parser.add_argument("--limit-s", type=float, default=300, help="no program starts later")
+    options = parser.parse_args()
+    if options.device == "cuda" and options.ours is None:
+        parser.error("--ours names Sennit's libnccl.so.2 for GPUs")
+    document: dict[str, Any] = {"rows": [], "not_run": []}
+    code = 0
+    try:
+        run_all(options, document)
+        document["passed"] = passed(document)
+        code = 0 if document["passed"] else 1
+    except JobFailed as failure:
+        document |= {"passed": False, "failure": str(failure)}
+        print(failure, file=sys.stderr)
+        code = 3
+    options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

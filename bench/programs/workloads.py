@@ -1,0 +1,273 @@
+"""The programs of the benchmark of programs, in plain PyTorch.
+
+A program is made on every rank and then runs steps; a step returns what shows that it was right.
+Each has sizes for GPUs, and small ones with which the benchmark itself is tested on CPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn import functional
+
+# PyTorch 2.11 has it under one of these names.
+grouped_mm = getattr(functional, "grouped_mm", None) or torch._grouped_mm
+
+Step = Callable[[], Tensor]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of a transformer, and of what it is given."""
+
+    layers: int
+    hidden: int
+    feed_forward: int
+    heads: int
+    tokens: int  # of a rank; in decode of all, and one of each sequence
+    context: int = 0  # of decode: earlier tokens of a sequence
+    experts: int = 0  # of all ranks
+
+
+def random(*shape: int, like: torch.device, scale: float = 0.02) -> Tensor:
+    """Weights in bfloat16."""
+    return torch.randn(shape, device=like, dtype=torch.bfloat16) * scale
+
+
+def decode(sizes: Sizes, device: torch.device) -> Step:
+    """One token of each sequence by a model that the ranks have split (tensor parallelism).
+
+    Two all_reduces of tokens x hidden bfloat16 a layer, in one CUDA graph on GPUs.
+    """
+    ranks = dist.get_world_size()
+    heads, width = sizes.heads // ranks, sizes.hidden // sizes.heads
+    inner = sizes.feed_forward // ranks
+    torch.manual_seed(1 + dist.get_rank())
+    layers = [
+        {
+            "qkv": random(sizes.hidden, 3 * heads * width, like=device),
+            "out": random(heads * width, sizes.hidden, like=device),
+            "gate_up": random(sizes.hidden, 2 * inner, like=device),
+            "down": random(inner, sizes.hidden, like=device),
+            "cache": random(2, sizes.tokens, heads, sizes.context, width, like=device),
+        }
+        for _ in range(sizes.layers)
+    ]
+    torch.manual_seed(1)
+    inputs = random(sizes.tokens, sizes.hidden, like=device, scale=1)
+
+    def forward() -> Tensor:
+        x = inputs
+        for layer in layers:
+            qkv = functional.rms_norm(x, (sizes.hidden,)) @ layer["qkv"]
+            query, key, value = qkv.view(sizes.tokens, 3, heads, 1, width).unbind(1)
+            keys, values = layer["cache"]
+            keys[:, :, -1:], values[:, :, -1:] = key, value
+            attended = functional.scaled_dot_product_attention(query, keys, values)
+            partial = attended.view(sizes.tokens, heads * width) @ layer["out"]
+            dist.all_reduce(partial)
+            x = x + partial
+            gate, up = (functional.rms_norm(x, (sizes.hidden,)) @ layer["gate_up"]).chunk(2, dim=1)
+            partial = (functional.silu(gate) * up) @ layer["down"]
+            dist.all_reduce(partial)
+            x = x + partial
+        return x
+
+    if device.type != "cuda":
+        return lambda: forward().float().norm()
+    for _ in range(3):
+        forward()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = forward().float().norm()
+
+    def replay() -> Tensor:
+        graph.replay()
+        return result
+
+    return replay
+
+
+def mixture_of_experts(sizes: Sizes, device: torch.device) -> Step:
+    """Layers whose tokens go to two of the experts each, wherever these are.
+
+    Three all_to_alls a layer: how many tokens go where, the tokens, and their results; the last two
+    have lengths of their own for each pair of ranks.
+    """
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    own, chosen = sizes.experts // ranks, 2
+    torch.manual_seed(1)
+    router = random(sizes.layers, sizes.hidden, sizes.experts, like=device, scale=1)
+    torch.manual_seed(2 + rank)
+    # With the inner dimension last, as kernels for tensor cores want it.
+    inner, outer = sizes.feed_forward, sizes.hidden
+    widen = random(sizes.layers, own, inner, outer, like=device).transpose(2, 3)
+    narrow = random(sizes.layers, own, outer, inner, like=device).transpose(2, 3)
+    inputs = random(sizes.tokens, sizes.hidden, like=device, scale=1)
+
+    def experts_of(layer: int, tokens: Tensor, counts: Tensor) -> Tensor:
+        # They come ordered by their rank, and of each by the expert.
+        expert = torch.arange(own, device=device).repeat(ranks)
+        order = torch.repeat_interleave(expert, counts).argsort(stable=True)
+        ends = counts.view(ranks, own).sum(0).cumsum(0, dtype=torch.int32)
+        wide = functional.silu(grouped_mm(tokens[order], widen[layer], offs=ends))
+        results = torch.empty_like(tokens)
+        results[order] = grouped_mm(wide, narrow[layer], offs=ends)
+        return results
+
+    def step() -> Tensor:
+        x = inputs
+        for layer in range(sizes.layers):
+            scores, expert = (x @ router[layer]).float().softmax(1).topk(chosen, dim=1)
+            order = expert.flatten().argsort(stable=True)
+            counts = torch.bincount(expert.flatten(), minlength=sizes.experts)
+            coming = torch.empty_like(counts)
+            dist.all_to_all_single(coming, counts)
+            sends = counts.view(ranks, own).sum(1).tolist()
+            recvs = coming.view(ranks, own).sum(1).tolist()
+            source = torch.div(order, chosen, rounding_mode="floor")
+            tokens = x.new_empty(sum(recvs), sizes.hidden)
+            dist.all_to_all_single(tokens, x[source], recvs, sends)
+            results = x.new_empty(len(order), sizes.hidden)
+            dist.all_to_all_single(results, experts_of(layer, tokens, coming), sends, recvs)
+            weighted = results * scores.flatten()[order, None].to(x.dtype)
+            x = functional.rms_norm(x.index_add(0, source, weighted), (sizes.hidden,))
+        return x.float().norm()
+
+    return step
+
+
+class Layer(nn.Module):
+    """Of a transformer that is trained."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        """Make its weights."""
+        super().__init__()
+        self._heads = sizes.heads
+        self.qkv = nn.Linear(sizes.hidden, 3 * sizes.hidden, bias=False)
+        self.out = nn.Linear(sizes.hidden, sizes.hidden, bias=False)
+        self.widen = nn.Linear(sizes.hidden, sizes.feed_forward, bias=False)
+        self.narrow = nn.Linear(sizes.feed_forward, sizes.hidden, bias=False)
+        self.norms = nn.ModuleList(nn.LayerNorm(sizes.hidden) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of [sequence, token, hidden]."""
+        sequences, tokens, hidden = x.shape
+        qkv = self.qkv(self.norms[0](x)).view(sequences, tokens, 3, self._heads, -1)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).reshape(sequences, tokens, hidden))
+        return x + self.narrow(functional.gelu(self.widen(self.norms[1](x))))
+
+
+def training(
+    sizes: Sizes, device: torch.device, wrap: Callable[[nn.ModuleList], nn.Module], half: bool
+) -> Step:
+    """A step of SGD on noise; `wrap` makes the model one of all ranks."""
+    torch.manual_seed(1)
+    with device:
+        layers = nn.ModuleList(Layer(sizes) for _ in range(sizes.layers))
+    model = wrap(layers)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    torch.manual_seed(1 + dist.get_rank())
+    sequence = min(1024, sizes.tokens)
+    inputs = torch.randn(sizes.tokens // sequence, sequence, sizes.hidden, device=device)
+
+    def step() -> Tensor:
+        optimizer.zero_grad()
+        with torch.autocast(device.type, torch.bfloat16, enabled=half):
+            loss: Tensor = model(inputs).float().square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+class InOrder(nn.Module):
+    """Layers one after the other."""
+
+    def __init__(self, layers: nn.ModuleList) -> None:
+        """Take them."""
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Through all."""
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def fsdp2(sizes: Sizes, device: torch.device) -> Step:
+    """Shards: all_gathers of parameters in bfloat16, reduce_scatters of gradients in float32."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+
+    def wrap(layers: nn.ModuleList) -> nn.Module:
+        for layer in layers:
+            fully_shard(layer, mp_policy=policy)
+        model: nn.Module = fully_shard(InOrder(layers), mp_policy=policy)
+        return model
+
+    return training(sizes, device, wrap, half=False)
+
+
+def ddp(sizes: Sizes, device: torch.device) -> Step:
+    """All_reduces of float32 gradients in buckets of 25 MB."""
+
+    def wrap(layers: nn.ModuleList) -> nn.Module:
+        ids = [device.index] if device.type == "cuda" else None
+        return nn.parallel.DistributedDataParallel(InOrder(layers), device_ids=ids)
+
+    return training(sizes, device, wrap, half=device.type == "cuda")
+
+
+def decoding(tokens: int) -> Sizes:
+    """Of a model of 7 billion parameters."""
+    return Sizes(32, 4096, 11008, heads=32, tokens=tokens, context=512)
+
+
+def routing(tokens: int) -> Sizes:
+    """Of four layers with 16 experts."""
+    return Sizes(4, 2048, 1408, heads=0, tokens=tokens, experts=16)
+
+
+PROGRAMS: dict[str, tuple[Callable[[Sizes, torch.device], Step], Sizes]] = {
+    "decode, 1 token": (decode, decoding(1)),
+    "decode, 8 tokens": (decode, decoding(8)),
+    "decode, 64 tokens": (decode, decoding(64)),
+    "MoE, 64 tokens": (mixture_of_experts, routing(64)),
+    "MoE, 512 tokens": (mixture_of_experts, routing(512)),
+    "MoE, 4096 tokens": (mixture_of_experts, routing(4096)),
+    "FSDP2": (fsdp2, Sizes(8, 4096, 16384, heads=32, tokens=4096)),
+    "DDP": (ddp, Sizes(8, 2048, 8192, heads=16, tokens=4096)),
+}
+
+TINY: dict[Callable[..., Step], Sizes] = {
+    decode: Sizes(1, 32, 64, heads=4, tokens=1, context=4),
+    mixture_of_experts: Sizes(1, 16, 16, heads=0, tokens=8, experts=4),
+    fsdp2: Sizes(1, 16, 32, heads=2, tokens=8),
+    ddp: Sizes(1, 16, 32, heads=2, tokens=8),
+}
+"""For tests on CPUs."""
+
+
+def made(name: str, device: torch.device) -> Step:
+    """A program, ready to run."""
+    make, sizes = PROGRAMS[name]
+    return make(sizes if device.type == "cuda" else TINY[make], device)
+
+
+def numbers(step: Step, count: int) -> Any:
+    """What the last of so many steps returned, as a number."""
+    for _ in range(count):
+        result = step()
+    return result.item()
