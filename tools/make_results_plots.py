@@ -69,31 +69,6 @@ def draw_groups(what: str, file: Path) -> None:
     )
 
 
-def draw_shared(what: str, file: Path) -> None:
-    """Times of an all_reduce of four ranks that share a GPU, and of copies through the host."""
-    rows = [row for row in read(what) if row["collective"] == "all_reduce" and row["ranks"] == 4]
-    series = []
-    for row in rows:
-        way = "in turn" if not row["mps"] else f"at once, {row['mode']}"
-        series.append((way, row["time_us"], row))
-        if row["mps"] and row["mode"] == "stream":
-            p50 = row["rival"]["p50_us"]
-            series.append(("copies", {"min": p50, "p50": p50, "p95": p50}, row))
-    save_plot(
-        file,
-        [
-            {
-                **row,
-                "collective": f"{way}, all_reduce",
-                "time_us": times,
-                "ratio": None,
-                "busbw_GBps": busbw_gbps(row, times["p50"]),
-            }
-            for way, times, row in series
-        ],
-    )
-
-
 def busbw_gbps(row: dict[str, Any], time_us: float) -> float:
     """The bytes of the busiest wire over the time."""
     return gpu_rows.WIRE_GBPS * gpu_rows.floors_us(row)[1] / time_us
@@ -204,7 +179,6 @@ PLOTS: dict[str, Callable[[str, Path], None]] = {
     "h200x4-nop2p": draw_ratios,
     "h200x4-groups": draw_groups,
     "h200x2-lines": draw_lines,
-    "h200-shared": draw_shared,
     "ddp-messages": draw_messages,
 }
 """By the names of runs; each is shown on a page of docs/."""

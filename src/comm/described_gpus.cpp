@@ -56,7 +56,7 @@ Status set_geometry(const DeviceCall& call,
     return {};
   }
   if (choice.protocol == Protocol::kDirectGet) {
-    const int blocks = reading_blocks(call.collective, call.shape.ranks, *facts.profile);
+    const int blocks = reading_blocks(call.collective, call.shape.ranks, facts);
     sm::set_one_sided_grid(part, sm::kReadBytes, blocks, strand);
     return {};
   }

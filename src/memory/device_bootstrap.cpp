@@ -37,9 +37,12 @@ DeviceSharing DeviceBootstrap::sharing() const {
           all_are_processes_of_one && share_device(a, b) && !share_process(a, b);
     }
   }
-  return !is_shared                              ? DeviceSharing::kNone
-         : has_turns && all_are_processes_of_one ? DeviceSharing::kInTurn
-                                                 : DeviceSharing::kSome;
+  if (!is_shared) {
+    return DeviceSharing::kNone;
+  }
+  return !all_are_processes_of_one ? DeviceSharing::kSome
+         : has_turns               ? DeviceSharing::kInTurn
+                                   : DeviceSharing::kAtOnce;
 }
 
 std::vector<std::uint64_t> DeviceBootstrap::processes() const {

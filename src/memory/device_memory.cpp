@@ -71,13 +71,15 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
   if (identity.rank == 0) {
     warn_of_turns(bootstrap);
   }
-  SENNIT_ASSIGN_OR_RETURN(memory->fifos_, Fifos::open(bootstrap, options));
+  SENNIT_RETURN_IF_ERROR(memory->limit_blocks(bootstrap));
+  Fifos::Options limited = options;
+  limited.resident = memory->block_limit_;
+  SENNIT_ASSIGN_OR_RETURN(memory->fifos_, Fifos::open(bootstrap, limited));
   if (memory->fifos_->plan().place == FifoPlace::kHost && options.nvlink) {
     SENNIT_ASSIGN_OR_RETURN(memory->peer_staging_,
                             PeerStaging::open(bootstrap, memory->fifos_->plan().peer_staging));
   }
   SENNIT_RETURN_IF_ERROR(bootstrap.agree(memory->allocate()));
-  SENNIT_RETURN_IF_ERROR(memory->limit_blocks(bootstrap));
   for (int peer = 0; peer < identity.ranks; ++peer) {
     for (const bool sends : {false, true}) {
       memory->pairs_.push_back(memory->make_pair(peer, sends));
@@ -144,7 +146,7 @@ sm::MessagePut DeviceMemory::message_put(int peer, bool sends) const {
   return {.addresses = words_of(from, to) + words.addresses(),
           .done = words_of(to, from) + words.done(),
           .messages = counted + (sends ? words.sent() : words.received()),
-          .most_blocks = pair_shape().most_blocks()};
+          .most_blocks = put_blocks()};
 }
 
 }  // namespace sennit

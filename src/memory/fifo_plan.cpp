@@ -23,15 +23,17 @@ constexpr int kSlotsWarpPackets = 512;
 constexpr int kStepBlocks = 32;
 constexpr std::size_t kStepSlotBytes = std::size_t{128} << 10;
 
-FifoPlan on_devices(int ranks, int blocks) {
-  const int pair_blocks = std::max(1, blocks / 2);
+// What a packet's depth is, `blocks` decide; room is only for those that the GPU has room for.
+FifoPlan on_devices(int ranks, int blocks, int resident) {
+  const int put_blocks = std::clamp(blocks / 2, 1, 64);
+  const int pair_blocks = std::min(put_blocks, resident);
   // Each rank has slots from all others: with more of them, less of each.
   const int crowd = std::max(1, ranks / 4);
   return {.place = FifoPlace::kDevice,
           .ranks = ranks,
           .shape = {.ranks = ranks,
-                    .ll_blocks = std::min(32, blocks),
-                    .wide_blocks = blocks,
+                    .ll_blocks = std::min({32, blocks, resident}),
+                    .wide_blocks = std::min(blocks, resident),
                     .ll128_depth = std::max(1, kLl128WarpPackets / blocks),
                     .slots_depth = std::max(1, kSlotsWarpPackets / blocks / crowd)},
           // A sender and a receiver, one hop; as many blocks as one direction may have of a GPU.
@@ -40,10 +42,12 @@ FifoPlan on_devices(int ranks, int blocks) {
                          .one_way = true,
                          .phases = 1,
                          .ll_blocks = std::min(16, pair_blocks),
-                         .wide_blocks = std::min(64, pair_blocks),
+                         .wide_blocks = pair_blocks,
                          .ll128_depth = 4,
                          .slots_depth = std::max(2, 8 / crowd)},
-          .staging = {.blocks = std::min(kStepBlocks, blocks), .slot_bytes = kStepSlotBytes}};
+          .put_blocks = put_blocks,
+          .staging = {.blocks = std::min({kStepBlocks, blocks, resident}),
+                      .slot_bytes = kStepSlotBytes}};
 }
 
 // Ll carries what is small, a packet or a few in each block. Of plain packets a wire to the host
@@ -70,16 +74,17 @@ FifoPlan on_host(int ranks, int blocks) {
                          .ll_blocks = ll_blocks,
                          .wide_blocks = 0,
                          .plain_blocks = std::min(plain_blocks / 2, blocks)},
+          .put_blocks = std::max(ll_blocks, std::min(plain_blocks / 2, blocks)),
           .staging = {.blocks = step_blocks, .slot_bytes = kStepSlotBytes / (ranks <= 8 ? 2 : 4)},
           .peer_staging = {.blocks = step_blocks, .slot_bytes = kStepSlotBytes}};
 }
 
 }  // namespace
 
-FifoPlan FifoPlan::make(FifoPlace place, int ranks, int blocks) {
+FifoPlan FifoPlan::make(FifoPlace place, int ranks, int blocks, int resident) {
   switch (place) {
     case FifoPlace::kDevice:
-      return on_devices(ranks, blocks);
+      return on_devices(ranks, blocks, resident);
     case FifoPlace::kHost:
       return on_host(ranks, blocks);
   }

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace sennit {
 
@@ -25,12 +26,17 @@ struct FifoPlan {
   int ranks = 1;
   sm::FifoShape shape;       // of the collectives
   sm::FifoShape pair_shape;  // of the sends from one rank to one other
+  int put_blocks = 1;        // that a message may have which is stored in place
   sm::StagingShape staging;  // of calls that run step by step, from one rank to one other
   // Of those besides FIFOs in host memory, between GPUs that reach each other (peer_staging.hpp).
   sm::StagingShape peer_staging{};
 
-  // `blocks`: of a call, at most.
-  static FifoPlan make(FifoPlace place, int ranks, int blocks);
+  // `blocks`: of a call, at most. `resident`: those that the part of a GPU has room for that is a
+  // rank's.
+  static FifoPlan make(FifoPlace place,
+                       int ranks,
+                       int blocks,
+                       int resident = std::numeric_limits<int>::max());
 
   // In the FIFO of a rank: what is sent between it and `peer`, in either direction.
   [[nodiscard]] std::size_t pair_offset(int peer) const;
@@ -38,7 +44,7 @@ struct FifoPlan {
   // (memory/message_put.hpp).
   [[nodiscard]] std::size_t message_offset(int peer) const;
   [[nodiscard]] sm::MessageWords message_words() const {
-    return {static_cast<std::size_t>(pair_shape.most_blocks())};
+    return {static_cast<std::size_t>(put_blocks)};
   }
   // In the FIFO of a rank: the staging buffer that `writer` writes for it.
   [[nodiscard]] std::size_t staging_offset(int writer) const;

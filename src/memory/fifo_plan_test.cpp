@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace sennit {
 namespace {
 
@@ -37,6 +39,23 @@ TEST(FifoPlan, MessagesHaveHalfOfTheBlocks) {
   EXPECT_EQ(plan.shape.blocks(sm::Packets::kSlots), 8);
   for (const sm::Packets packets : {sm::Packets::kLl, sm::Packets::kLl128, sm::Packets::kSlots}) {
     EXPECT_EQ(plan.pair_shape.blocks(packets), 4);
+  }
+}
+
+// Blocks that never run need no slots; the others have those that they would have alone.
+TEST(FifoPlan, RanksThatShareAGpuHaveSlotsForTheBlocksThatRun) {
+  for (const int ranks : {2, 4, 8, 16}) {
+    const int resident = 132 / ranks;
+    const FifoPlan alone = FifoPlan::make(FifoPlace::kDevice, ranks, 128);
+    const FifoPlan shared = FifoPlan::make(FifoPlace::kDevice, ranks, 128, resident);
+    for (const sm::Packets packets : {sm::Packets::kLl, sm::Packets::kLl128, sm::Packets::kSlots}) {
+      EXPECT_EQ(shared.shape.depth(packets), alone.shape.depth(packets));
+      EXPECT_EQ(shared.shape.blocks(packets), std::min(alone.shape.blocks(packets), resident));
+      EXPECT_EQ(shared.pair_shape.blocks(packets),
+                std::min(alone.pair_shape.blocks(packets), resident));
+    }
+    EXPECT_EQ(shared.put_blocks, alone.put_blocks);
+    EXPECT_LE(shared.bytes() * static_cast<std::size_t>(ranks), 1300 * kMega);
   }
 }
 

@@ -38,8 +38,8 @@ Result<std::unique_ptr<Fifos>> Fifos::open(const DeviceBootstrap& bootstrap,
                                            const Options& options) {
   SENNIT_ASSIGN_OR_RETURN(std::string obstacle, find_obstacle(bootstrap, options));
   const auto make = [&](FifoPlace place) {
-    return std::unique_ptr<Fifos>(
-        new Fifos(bootstrap, FifoPlan::make(place, bootstrap.ranks(), options.blocks)));
+    return std::unique_ptr<Fifos>(new Fifos(
+        bootstrap, FifoPlan::make(place, bootstrap.ranks(), options.blocks, options.resident)));
   };
   if (obstacle.empty()) {
     std::unique_ptr<Fifos> fifos = make(FifoPlace::kDevice);

@@ -5,15 +5,17 @@
 namespace sennit {
 // In a reduce, gather or scatter copy engines would be no faster than the root's one wire, which
 // the SMs fill as well; a broadcast in two hops would wait between its copies, and lost to kernels.
+// Ranks of one GPU read what they reduce: a copy would only move it within the same memory.
 std::int64_t copied_from_bytes(Collective collective, const DeviceFacts& facts) {
+  const bool is_at_once = facts.sharing == DeviceSharing::kAtOnce;
   switch (collective) {
     case Collective::kAllGather:
     case Collective::kAllToAll:
       return facts.profile->copies_from_bytes;
     case Collective::kAllReduce:
-      return facts.profile->all_reduce_copies_from_bytes;
+      return is_at_once ? kNever : facts.profile->all_reduce_copies_from_bytes;
     case Collective::kReduceScatter:
-      return facts.profile->reduce_scatter_copies_from_bytes;
+      return is_at_once ? kNever : facts.profile->reduce_scatter_copies_from_bytes;
     case Collective::kSendRecv:
       return !facts.copies_messages                    ? kNever
              : facts.sharing == DeviceSharing::kInTurn ? 0

@@ -57,7 +57,7 @@ std::string reason_for(const DeviceChoice& choice,
         is_message ? "a message" : "of all ranks together");
   } else if (choice.protocol == Protocol::kDirectGet) {
     why = fmt::format("{} thread blocks read what they reduce where it lies",
-                      reading_blocks(collective, ranks, *facts.profile));
+                      reading_blocks(collective, ranks, facts));
   } else {
     why = why_packets(choice, ranks, bytes, *facts.profile);
   }

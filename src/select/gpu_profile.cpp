@@ -28,6 +28,7 @@ constexpr std::array kSizes = {
     Size{"copy_engines.reduce_scatter", &GpuProfile::reduce_scatter_copies_from_bytes},
     Size{"copy_engines.broadcast", &GpuProfile::broadcast_copies_from_bytes},
     Size{"copy_engines.send_recv", &GpuProfile::message_copies_from_bytes},
+    Size{"shared_reads", &GpuProfile::shared_reads_from_bytes},
     Size{"one_sided", &GpuProfile::puts_from_bytes},
     Size{"one_sided.send_recv", &GpuProfile::message_puts_from_bytes},
     Size{"host_copy_engines", &GpuProfile::host_copies_from_bytes},

@@ -73,6 +73,8 @@ struct GpuProfile {
   std::int64_t reduce_scatter_copies_from_bytes = kNever;  // reduce_scatter of more than two ranks
   std::int64_t broadcast_copies_from_bytes = kNever;       // between two ranks
   std::int64_t message_copies_from_bytes = kNever;         // of one message
+  // Reductions of processes that share a GPU at once read the inputs of others where they lie.
+  std::int64_t shared_reads_from_bytes = kNever;
   // Kernels that store in the outputs of others.
   std::int64_t puts_from_bytes = kNever;
   std::int64_t message_puts_from_bytes = kNever;  // of one message

@@ -61,11 +61,11 @@ TEST(GpuProfiles, ThatAreBuiltInHaveRowsForEveryCollectiveOfPackets) {
 
 TEST(GpuProfiles, OfAFileAreWhatItSays) {
   const auto profile =
-      gpu_profile_from_text(with("size copy_engines 192M", "size copy_engines 3K"), "my.profile");
+      gpu_profile_from_text(with("size copy_engines 96M", "size copy_engines 3K"), "my.profile");
   ASSERT_TRUE(profile.ok()) << profile.status().message();
   EXPECT_EQ(profile->copies_from_bytes, 3 * 1024);
-  const auto never = gpu_profile_from_text(
-      with("size copy_engines 192M", "size copy_engines never"), "my.profile");
+  const auto never =
+      gpu_profile_from_text(with("size copy_engines 96M", "size copy_engines never"), "my.profile");
   ASSERT_TRUE(never.ok()) << never.status().message();
   EXPECT_EQ(never->copies_from_bytes, kNever);
   EXPECT_NE(profile->hash, gpu_profiles().front().hash);

@@ -19,11 +19,17 @@ bool suits_reads(Collective collective,
                  const DeviceFacts& facts,
                  const Means& means) {
   const bool is_aligned = collective == Collective::kAllReduce || bytes % 16 == 0;
-  const std::vector<GpuProfile::FewBlocks>& rows = facts.profile->reads;
-  return means.reads && is_aligned && std::ranges::any_of(rows, [&](const auto& row) {
-           return row.collective == collective && ranks > 1 && ranks <= row.up_to_ranks &&
-                  total_bytes(collective, ranks, bytes) >= row.from_bytes;
-         });
+  if (!means.reads || !is_aligned || ranks == 1) {
+    return false;
+  }
+  const std::int64_t total = total_bytes(collective, ranks, bytes);
+  if (facts.sharing == DeviceSharing::kAtOnce) {
+    return !reading_algorithm(collective).empty() &&
+           total >= facts.profile->shared_reads_from_bytes;
+  }
+  return std::ranges::any_of(facts.profile->reads, [&](const GpuProfile::FewBlocks& row) {
+    return row.collective == collective && ranks <= row.up_to_ranks && total >= row.from_bytes;
+  });
 }
 
 Status can_be_read(Collective collective, const CallRequest& request, const Means& means) {
@@ -54,7 +60,12 @@ Status can_be_read(Collective collective, const CallRequest& request, const Mean
   return {};
 }
 
-int reading_blocks(Collective collective, int ranks, const GpuProfile& profile) {
+int reading_blocks(Collective collective, int ranks, const DeviceFacts& facts) {
+  if (facts.sharing == DeviceSharing::kAtOnce) {
+    constexpr int kMost = 64;  // as many as its part of the GPU has room for: no wire limits them
+    return kMost;
+  }
+  const GpuProfile& profile = *facts.profile;
   const auto row = std::ranges::find_if(profile.reads, [&](const GpuProfile::FewBlocks& reads) {
     return reads.collective == collective && ranks <= reads.up_to_ranks;
   });

@@ -24,6 +24,6 @@ bool suits_reads(Collective collective,
 Status can_be_read(Collective collective, const CallRequest& request, const Means& means);
 
 // Thread blocks of such a call.
-int reading_blocks(Collective collective, int ranks, const GpuProfile& profile);
+int reading_blocks(Collective collective, int ranks, const DeviceFacts& facts);
 
 }  // namespace sennit

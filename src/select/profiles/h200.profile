@@ -27,8 +27,11 @@ size host_ll 32K
 # (598), 2138 (2314); all_to_all 185 (168), 593 (601), 2137 (2324); all_reduce 373 (312), 1150
 # (1205), 4343 (4729); reduce_scatter 215 (169), 633 (618), 2312 (2387). On 2: all_gather 123 (107),
 # 385 (393), 1424 (1516); all_to_all 124 (104), 388 (388), 1427 (1503); all_reduce 233 (209), 756
-# (786), 2817 (3054); reduce_scatter 142 (118), 433 (410), 1563 (1562).
-size copy_engines 192M
+# (786), 2817 (3054); reduce_scatter 142 (118), 433 (410), 1563 (1562). Of 96 and 128 MB
+# ("h200x4-copy-sizes", "h200x2-copy-sizes") all_gather and all_to_all take 5 % longer to 5 % less
+# alone, and with products, which then have all SMs, 15 to 20 % less of 4 ranks, and up to 23 % less
+# of 2 from 128 MB on.
+size copy_engines 96M
 size copy_engines.all_reduce 192M
 size copy_engines.reduce_scatter 512M
 # A broadcast between two is one copy: 1 % ahead of stores at 128 MB, and 11 % with a share through
@@ -37,6 +40,9 @@ size copy_engines.broadcast 128M
 # Of one message. Kernels that store it in place were 5 % ahead at 64 MB, copy engines by 1 % at 256
 # MB and by 7 % (one way) at 1 GB ("h200x2-gpu-first", "h200x2-pair-puts").
 size copy_engines.send_recv 128M
+# Of 2 and 4 processes of one GPU packets were ahead at 1 MB, reads by a fifth at 2 MB and 1.8 to
+# 2.7 times at 64 MB; of 8 from 1 MB on ("h100-shared-reads").
+size shared_reads 2M
 
 # From these sizes on kernels store blocks in the outputs of others. On 4 GPUs: ahead of packets by
 # a fifth at 16 MB, by 3 and 4 % at 4 MB (docs/lab/2026-11-24-kernels.md). Of one message, whose
