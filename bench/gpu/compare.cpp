@@ -278,6 +278,7 @@ class Rank {
     sennit_call_options_t call = SENNIT_CALL_OPTIONS_INITIALIZER;
     call.path = variant.path.empty() ? nullptr : variant.path.c_str();
     call.protocol = variant.protocol.empty() ? nullptr : variant.protocol.c_str();
+    call.codec = options_.codec.empty() ? nullptr : options_.codec.c_str();
     call.algorithm = options_.algorithm.empty() ? nullptr : options_.algorithm.c_str();
     return sennit_bench::call_sennit(row.collective, args(row, b), call, comm_, timer_.stream());
   }
@@ -327,6 +328,11 @@ class Rank {
                       row.collective == "reduce";
     const bool has_output = row.collective != "reduce" || rank_ == 0;
     std::uint64_t wrong = 0;
+    if (!options_.codec.empty()) {
+      error_ = has_output ? sennit_bench::relative_error(registered_.recv, plain_.recv, part) : 0;
+      shared_.barrier(options_.ranks);
+      return;
+    }
     for (const std::size_t begin : {std::size_t{0}, n - part}) {
       wrong += has_output ? sennit_bench::count_different(
                                 registered_.recv + begin, plain_.recv + begin, part, sums)
@@ -353,7 +359,8 @@ class Rank {
         .contestants = {contestants.begin(), contestants.end()},
         .calls = calls,
         .sms = *std::max_element(shared_.sms, shared_.sms + options_.ranks),
-        .wrong = wrong};
+        .wrong = wrong,
+        .error = error_};
     std::cout << sennit_bench::line_of(options_, gpus_, row, outcome) << '\n' << std::flush;
   }
 
@@ -371,6 +378,7 @@ class Rank {
   Buffers plain_;
   Buffers registered_;
   bool has_wrong_ = false;
+  double error_ = 0;  // of the last row, by a codec
 };
 
 bool run_rank(Options options, Shared& shared, int rank) {

@@ -25,6 +25,7 @@ struct Options {
   std::string algorithm;
   std::string path;
   std::string protocol;
+  std::string codec;
   std::string load;     // what else runs meanwhile: matmul, copy; empty: nothing
   std::string cublas;   // of matmul; empty: where the loader finds it
   std::string against;  // what of Sennit is timed as well: engines, shares; empty: nothing

@@ -26,14 +26,18 @@ void add_messages(Json& line, const Options& options) {
 }
 
 void add_request(Json& line, const Options& options) {
-  const std::pair<const char*, const std::string*> fields[] = {
-      {"algorithm", &options.algorithm}, {"paths", &options.path}, {"protocol", &options.protocol}};
+  const std::pair<const char*, const std::string*> fields[] = {{"algorithm", &options.algorithm},
+                                                               {"paths", &options.path},
+                                                               {"protocol", &options.protocol},
+                                                               {"codec", &options.codec}};
   for (const auto& [name, value] : fields) {
     if (!value->empty()) {
       line[name] = *value;
     }
   }
 }
+
+bool counts_wrong(const Options& options) { return options.check && options.codec.empty(); }
 
 double median_ms(std::vector<double> us) {
   std::ranges::sort(us);
@@ -51,7 +55,7 @@ std::string line_of(const Options& options, const Row& row, const OverlapOutcome
             {"calls_per_sample", outcome.calls},
             {"units", outcome.units},
             {"samples", options.samples},
-            {"wrong", options.check ? Json(outcome.wrong) : Json(nullptr)},
+            {"wrong", counts_wrong(options) ? Json(outcome.wrong) : Json(nullptr)},
             {"comp_ms", median_ms(outcome.load_us)}};
   const double comp = line["comp_ms"];
   std::vector<double> both;
@@ -135,7 +139,7 @@ std::string line_of(const Options& options,
             {"calls_per_sample", outcome.calls},
             {"samples", options.samples},
             {"time_us", times},
-            {"wrong", options.check ? Json(outcome.wrong) : Json(nullptr)},
+            {"wrong", counts_wrong(options) ? Json(outcome.wrong) : Json(nullptr)},
             {"rival_us", rival},
             {"ratio", rival / p50[0]},
             {"sm_count", outcome.sms}};
@@ -148,6 +152,9 @@ std::string line_of(const Options& options,
   }
   if (options.sm_budget > 0) {
     line["sm_budget"] = options.sm_budget;
+  }
+  if (!options.codec.empty()) {
+    line["error"] = outcome.error;
   }
   line["registered"] = options.rivals == Rivals::kWindows;
   add_request(line, options);

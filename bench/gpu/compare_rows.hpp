@@ -41,6 +41,7 @@ struct Outcome {
   int calls = 0;                   // of a sample
   int sms = 0;
   std::uint64_t wrong = 0;  // elements; where they were checked
+  double error = 0;         // by a codec: the root mean square over that of the values, of rank 0
 };
 
 // Of a sample's calls, or units of load, together.

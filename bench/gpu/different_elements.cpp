@@ -36,4 +36,16 @@ std::uint64_t count_different(const float* a, const float* b, std::size_t count,
   return different;
 }
 
+double relative_error(const float* a, const float* b, std::size_t count) {
+  const std::vector<float> left = copied(a, count);
+  const std::vector<float> right = copied(b, count);
+  double errors = 0;
+  double values = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    errors += std::pow(static_cast<double>(left[i]) - right[i], 2);
+    values += std::pow(static_cast<double>(right[i]), 2);
+  }
+  return std::sqrt(errors / values);
+}
+
 }  // namespace sennit_bench

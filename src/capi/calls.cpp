@@ -89,11 +89,6 @@ Status submit(sennit_comm_t comm,
     SENNIT_ASSIGN_OR_RETURN(const sennit_call_options_t options, read_options(*given));
     set_request(options, operation);
     wanted = options.work;
-    if (comm->device != nullptr && operation.request.wants_codec()) {
-      return fail(Code::kUnsupported,
-                  "codec {} is for host ranks: calls of GPU ranks have no codecs yet",
-                  operation.request.codec);
-    }
   }
   if (comm->device != nullptr && (operation.tag != 0 || operation.peer == kAnyRank)) {
     return fail(

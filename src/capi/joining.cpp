@@ -193,12 +193,7 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
     return {};
   }
   // What this rank alone can know to fail fails before others wait for it.
-  if (!handle.config.codec.empty()) {
-    return fail(
-        Code::kUnsupported,
-        "SENNIT_CODEC and the config's codec are for host ranks: calls of GPU ranks have no "
-        "codecs yet");
-  }
+  SENNIT_ASSIGN_OR_RETURN(CodecRules codec_rules, CodecRules::parse(handle.config.codec));
   SENNIT_ASSIGN_OR_RETURN(CudaDriver* const driver, cuda_driver());
   SENNIT_RETURN_IF_ERROR(require_device(*driver, device));
   SENNIT_ASSIGN_OR_RETURN(const auto copy_engines, parse_copy_engines(handle.config.copy_engines));
@@ -216,6 +211,7 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
        .deadline_s = handle.config.deadline_s,
        .blocks = handle.config.device_blocks,
        .copy_engines = copy_engines,
+       .codec_rules = std::move(codec_rules),
        .reproducible = handle.config.reproducible,
        .nvlink = paths.nvlink,
        .group = counted_off > 0 ? handle.comm->world().rank() / counted_off : island,

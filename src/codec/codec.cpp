@@ -18,10 +18,14 @@ CodedBlocks blocks_of_type() {
   if constexpr (!Scheme::template kTakes<T>) {
     return {};
   } else if constexpr (codec::kIsExact<Scheme>) {
-    return {codec::kExactValues, 1, codec::kExactValues * static_cast<int>(sizeof(T)), 0.0};
+    return {codec::kExactValues, 1, 1, codec::kExactValues * static_cast<int>(sizeof(T)), 0.0};
   } else {
     using Block = typename Scheme::template Block<T>;
-    return {Block::kValues, Scheme::template kStreams<T>, Block::kBytes, Block::kError};
+    return {Block::kValues,
+            Scheme::template kStreams<T>,
+            codec::RealPart<T>::kParts,
+            Block::kBytes,
+            Block::kError};
   }
 }
 
@@ -36,9 +40,6 @@ CodedBlocks blocks_of_scheme(Dtype dtype) {
   }
   return {};
 }
-
-// Of a type that a codec takes: how many real numbers an element is.
-std::size_t parts_of(Dtype dtype) { return kind_of(dtype) == Kind::kComplex ? 2 : 1; }
 
 bool has_bit_instructions() {
 #if defined(__x86_64__)
@@ -143,7 +144,7 @@ Result<std::size_t> most_coded_bytes(Codec codec, Dtype dtype, std::size_t count
   const CodedBlocks block = blocks_of(codec, dtype);
   const auto values = static_cast<std::size_t>(block.values);
   const auto streams = static_cast<std::size_t>(block.streams);
-  const std::size_t numbers = count * parts_of(dtype) / streams;
+  const std::size_t numbers = count * static_cast<std::size_t>(block.numbers) / streams;
   const std::size_t blocks = (numbers + values - 1) / values * streams;
   const std::size_t headers = codec == Codec::kExact ? exact_header_bytes(blocks) : 0;
   return blocks * static_cast<std::size_t>(block.bytes) + headers;

@@ -46,6 +46,7 @@ bool is_lossless(Codec codec);
 struct CodedBlocks {
   int values = 0;   // in a block; of complex numbers their parts
   int streams = 1;  // parts of an element with separate blocks: 2 of complex numbers in zfp
+  int numbers = 1;  // in an element: 2 of complex numbers
   int bytes = 0;    // of a block, the most where they vary
   // The largest error as a part of the largest magnitude in the block, if that is a normal number,
   // not too small for the codec and not at the end of the type's range.

@@ -68,8 +68,9 @@ template <typename Scaled>
 struct ScaledBlock : Scaled {
   using typename Scaled::Element;
   SENNIT_HOST_DEVICE static void pad(Element (&values)[kScaledValues], int count) {
-    for (int i = count; i < kScaledValues; ++i) {
-      values[i] = Element{};
+    SENNIT_UNROLL
+    for (int i = 0; i < kScaledValues; ++i) {
+      values[i] = i < count ? values[i] : Element{};
     }
   }
 };

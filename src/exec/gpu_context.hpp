@@ -2,6 +2,7 @@
 // share, its engines, and the facts by which all its ranks choose the same.
 #pragma once
 
+#include "codec/codec_rules.hpp"
 #include "drivers/cuda/cuda.hpp"
 #include "memory/device_memory.hpp"
 #include "select/device_choice.hpp"
@@ -34,6 +35,7 @@ struct GpuOptions {
   // so a thread that makes the calls of several of them would wait for itself.
   enum class CopyUse : std::uint8_t { kOff, kAuto, kOn };
   CopyUse copy_engines = CopyUse::kAuto;
+  CodecRules codec_rules{};      // for calls that name no codec
   bool reproducible = false;     // sums have the order of ranks, or are refused
   bool copies_by_kernel = true;  // blocks that stay, next to copy engines
   bool nvlink = true;            // may be used; path host may where the world has memory for it

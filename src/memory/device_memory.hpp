@@ -77,7 +77,6 @@ class DeviceMemory {
     sm::MessagePut put;  // its words
   };
   [[nodiscard]] const sm::FifoShape& pair_shape() const { return fifos_->plan().pair_shape; }
-  [[nodiscard]] int put_blocks() const { return fifos_->plan().put_blocks; }
   [[nodiscard]] const Pair& pair(int peer, bool sends) const {
     return pairs_[2 * static_cast<std::size_t>(peer) + (sends ? 1 : 0)];
   }

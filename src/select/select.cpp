@@ -62,7 +62,7 @@ constexpr std::array kRankOrderRules = {
 
 // The same among schedules that may have a lossy codec: nothing is coded again on its way.
 constexpr std::array kLossyRules = {
-    Rule{Collective::kAllReduce, 16 * kKilo, "one_shot"},
+    Rule{Collective::kAllReduce, kLossyOneShotBytes, "one_shot"},
     Rule{Collective::kAllReduce, kAny, "two_shot"},
     Rule{Collective::kReduce, kAny, "direct"},
     Rule{Collective::kBroadcast, kAny, "direct"},

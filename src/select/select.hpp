@@ -34,6 +34,10 @@ struct CallRequest {
   bool operator==(const CallRequest&) const = default;
 };
 
+// Up to there all_reduce with a lossy codec is one-shot: each rank encodes its vector once. Host
+// and GPU ranks get the same bits.
+inline constexpr std::int64_t kLossyOneShotBytes = 16 * 1024;
+
 // How a call that asks for two paths uses them.
 enum class Sharing : std::uint8_t {
   kBundle,   // each message takes the path that its sender picks

@@ -257,6 +257,11 @@ BufferNeeds buffer_needs(const Operation& op, int rank, int ranks) {
 CallWords words_of(const Operation& operation,
                    std::uint64_t plan_hash,
                    std::optional<Codec> codec) {
+  if (operation.stands_for) {
+    CallWords words = *operation.stands_for;
+    words.plan_hash = plan_hash;
+    return words;
+  }
   return {.collective = static_cast<std::uint32_t>(operation.collective),
           .dtype = static_cast<std::uint32_t>(operation.dtype),
           .op = is_reduction(operation.collective) ? static_cast<std::uint32_t>(operation.op) : 0U,
@@ -271,8 +276,8 @@ CallWords words_of(const Operation& operation,
 std::uint32_t fingerprint_of(const CallWords& words) {
   std::uint64_t hash = words.plan_hash;
   for (const std::uint64_t word :
-       {(std::uint64_t{words.varying} << 56) | (std::uint64_t{words.collective} << 40) |
-            (std::uint64_t{words.dtype} << 32) | words.op,
+       {(std::uint64_t{words.varying} << 56) | (std::uint64_t{words.codec} << 48) |
+            (std::uint64_t{words.collective} << 40) | (std::uint64_t{words.dtype} << 32) | words.op,
         static_cast<std::uint64_t>(words.root) ^ (static_cast<std::uint64_t>(words.tag) << 32),
         words.count}) {
     hash = mix(hash + 0x9e3779b97f4a7c15ULL + word);

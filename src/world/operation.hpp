@@ -39,6 +39,8 @@ struct Operation {
   CallRequest request;
   double deadline_s = 0;  // 0: the communicator's; negative: none
   std::int32_t tag = 0;   // of a send or recv
+  // What other ranks compare with their calls in place of this one: it moves bytes of that call.
+  std::optional<CallWords> stands_for{};
 
   // Of `count` elements.
   [[nodiscard]] std::int64_t bytes() const {

@@ -1,5 +1,6 @@
 #include "comm/device/device_comm.hpp"
 
+#include "comm/call_codec.hpp"
 #include "memory/message_puts.hpp"
 #include "world/call_ledger.hpp"
 
@@ -89,6 +90,10 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
   comm->executables_ = std::make_unique<Executables>(*comm->context_, world.rank(), world.size());
   comm->groups_ =
       std::make_unique<MessageGroups>(driver, *comm->context_, *comm->executables_, world.rank());
+  comm->coded_ = std::make_unique<CodedCalls>(driver, world.rank(), world.size());
+  if (!comm->context_->memory().has_a_process_each()) {
+    SENNIT_RETURN_IF_ERROR(comm->coded_->load_kernels());
+  }
   comm->watch_ = std::make_unique<DeviceWatch>(world, *comm->context_, options.name);
   return comm;
 }
@@ -137,10 +142,10 @@ double DeviceComm::deadline_of(const Operation& operation) const {
   return operation.deadline_s != 0 ? operation.deadline_s : options_.deadline_s;
 }
 
-GpuCall DeviceComm::gpu_call(const Call& call) {
-  return {.operation = call.operation,
-          .stream = call.stream,
-          .deadline_s = deadline_of(call.operation),
+GpuCall DeviceComm::gpu_call(const Operation& operation, void* stream) {
+  return {.operation = operation,
+          .stream = stream,
+          .deadline_s = deadline_of(operation),
           .guard = *this};
 }
 
@@ -214,7 +219,7 @@ Status DeviceComm::collective(const Call& call) {
       context_->ledger().report(words_of(op, executable->hash()));
       candidates.is_reported = true;
     }
-    const Result<Lack> enqueued = executable->enqueue(gpu_call(call));
+    const Result<Lack> enqueued = executable->enqueue(gpu_call(op, call.stream));
     if (!enqueued.ok()) {
       return watch_->give_up(enqueued.status());
     }
@@ -240,10 +245,25 @@ Status DeviceComm::barrier(void* stream) {
 // Together, in the stream of the first: sends and recvs that were posted together may need each
 // other.
 Status DeviceComm::messages(std::span<const Call> calls) {
+  std::vector<CodedCalls::Message> coded;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    SENNIT_ASSIGN_OR_RETURN(const std::optional<Codec> codec, codec_of(calls[i].operation));
+    if (codec) {
+      coded.push_back({calls[i].operation, *codec, i});
+    }
+  }
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<Operation> of_bytes, coded_->as_bytes(coded));
+  std::vector<const Operation*> operations;
+  for (const Call& call : calls) {
+    operations.push_back(&call.operation);
+  }
+  for (std::size_t i = 0; i < coded.size(); ++i) {
+    operations[coded[i].index] = &of_bytes[i];
+  }
   std::vector<GpuCall> gpu_calls;
   gpu_calls.reserve(calls.size());
-  for (const Call& call : calls) {
-    gpu_calls.push_back(gpu_call(call));
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    gpu_calls.push_back(gpu_call(*operations[i], calls[i].stream));
   }
   SENNIT_ASSIGN_OR_RETURN(auto messages, groups_->plan(gpu_calls));
   const auto run = [&]() -> Status {
@@ -252,7 +272,12 @@ Status DeviceComm::messages(std::span<const Call> calls) {
     const std::vector<void*> others = other_streams(calls);
     SENNIT_RETURN_IF_ERROR(order_.join(others, stream));
     SENNIT_RETURN_IF_ERROR(order_.before(stream));
-    const Status status = groups_->enqueue(messages, stream);
+    const auto enqueue_all = [&]() -> Status {
+      SENNIT_RETURN_IF_ERROR(coded_->encode(coded, stream));
+      SENNIT_RETURN_IF_ERROR(groups_->enqueue(messages, stream));
+      return coded_->decode(coded, stream);
+    };
+    const Status status = enqueue_all();
     // Also after a failure half way, as of collectives.
     const Status ordered = order_.after(stream);
     SENNIT_RETURN_IF_ERROR(status);
@@ -261,6 +286,53 @@ Status DeviceComm::messages(std::span<const Call> calls) {
   };
   const Status status = run();
   return status.ok() ? status : watch_->give_up(status);
+}
+
+Result<std::optional<Codec>> DeviceComm::codec_of(const Operation& op) const {
+  const bool is_own = op.collective == Collective::kSendRecv && op.peer == world_.rank();
+  if (is_own || (options_.codec_rules.empty() && !op.request.wants_codec())) {
+    return std::optional<Codec>();
+  }
+  SENNIT_ASSIGN_OR_RETURN(
+      const CallCodec found,
+      call_codec(
+          op, options_.codec_rules, options_.name, options_.reproducible || op.request.rank_order));
+  if (!found.codec) {
+    return std::optional<Codec>();
+  }
+  const Status refusal = coded_->check(op, *found.codec);
+  if (!refusal.ok() && !found.is_by_rule) {
+    return refusal;
+  }
+  return refusal.ok() ? found.codec : std::nullopt;
+}
+
+// Until bytes have moved a failure is one of this rank alone, as in collective().
+Status DeviceComm::coded_collective(const Call& call, Codec codec) {
+  const Operation& op = call.operation;
+  if (op.count == 0 && !op.varying) {
+    return {};
+  }
+  bool is_reported = false;
+  bool has_moved = false;
+  const Status status = coded_->run(op, codec, call.stream, [&](const Operation& of_bytes) {
+    is_reported = true;
+    const Status moved = collective({.operation = of_bytes, .stream = call.stream});
+    has_moved = has_moved || moved.ok();
+    return moved;
+  });
+  if (!status.ok() && !is_reported) {
+    context_->ledger().report(words_of(op, CallWords::kRefused, codec));
+  }
+  return status.ok() || !has_moved ? status : watch_->give_up(status);
+}
+
+Status DeviceComm::make(const Call& call) {
+  if (call.operation.collective == Collective::kBarrier) {
+    return barrier(call.stream);
+  }
+  SENNIT_ASSIGN_OR_RETURN(const std::optional<Codec> codec, codec_of(call.operation));
+  return codec ? coded_collective(call, *codec) : collective(call);
 }
 
 Status DeviceComm::enqueue(std::span<const Call> calls) {
@@ -276,6 +348,7 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
   // Before anything of a group is made: a wrong argument anywhere stops all of it.
   for (const Call& call : calls) {
     SENNIT_RETURN_IF_ERROR(check(call.operation));
+    SENNIT_RETURN_IF_ERROR(codec_of(call.operation).status());
   }
   map_registered_buffers(calls);
   if (!calls.empty() && std::ranges::all_of(calls, is_message)) {
@@ -289,8 +362,7 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
       continue;
     }
     SENNIT_RETURN_IF_ERROR(order_.before(call.stream));
-    const Status status =
-        call.operation.collective == Collective::kBarrier ? barrier(call.stream) : collective(call);
+    const Status status = make(call);
     // Also after a failure half way: finalize() waits for what is in the stream by then.
     const Status ordered = order_.after(call.stream);
     SENNIT_RETURN_IF_ERROR(status);

@@ -7,6 +7,7 @@
 // sennit_comm_async_error. DeviceWatch finds out why calls cannot end, and ends them.
 #pragma once
 
+#include "comm/device/coded_calls.hpp"
 #include "comm/device/completion_event.hpp"
 #include "comm/device/device_watch.hpp"
 #include "comm/device/message_groups.hpp"
@@ -71,7 +72,7 @@ class DeviceComm : private CallGuard {
 
   Status check(const Operation& operation) const;
   [[nodiscard]] double deadline_of(const Operation& operation) const;
-  [[nodiscard]] GpuCall gpu_call(const Call& call);
+  [[nodiscard]] GpuCall gpu_call(const Operation& operation, void* stream);
   [[nodiscard]] std::function<Status()> trouble_of(const Operation& operation) override;
   // The best plan of a collective with these means.
   Result<DeviceChoice> choose(const Operation& operation, const Means& means) const;
@@ -85,6 +86,11 @@ class DeviceComm : private CallGuard {
   Status collective(const Call& call);
   Status barrier(void* stream);
   Status messages(std::span<const Call> calls);
+  // The codec that the call names and may have, or that of a rule if it may.
+  Result<std::optional<Codec>> codec_of(const Operation& operation) const;
+  Status coded_collective(const Call& call, Codec codec);
+  // A barrier, or a collective with or without a codec.
+  Status make(const Call& call);
   // In every call: a rank that has registered memory waits for the others to have mapped it, and
   // these may have nothing to send there yet.
   void map_registered_buffers(std::span<const Call> calls);
@@ -97,6 +103,7 @@ class DeviceComm : private CallGuard {
   std::unique_ptr<GpuContext> context_;
   std::unique_ptr<Executables> executables_;
   std::unique_ptr<MessageGroups> groups_;
+  std::unique_ptr<CodedCalls> coded_;
   void* token_ = nullptr;  // device bytes that a barrier exchanges
   bool is_finalized_ = false;
   std::unique_ptr<DeviceWatch> watch_;  // its thread ends first

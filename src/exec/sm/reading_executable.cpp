@@ -26,7 +26,7 @@ Result<std::unique_ptr<Executable>> ReadingExecutable::compile(ProvedPlan proved
                                                                Context& context) {
   SENNIT_ASSIGN_OR_RETURN(const DirectProgram program,
                           compile_direct(*proved.plan->strands.front().schedule, key.place));
-  const int words = context.memory.put_blocks() / kAddressesOfBlock;
+  const int words = context.memory.fifos().plan().put_blocks / kAddressesOfBlock;
   const int blocks = reading_blocks(key.collective, program.problem.ranks, context.facts);
   return std::unique_ptr<Executable>(new ReadingExecutable(
       std::move(proved),

@@ -1,0 +1,224 @@
+// Calls with a codec, of ranks with fake GPUs: their results are those of host ranks, to the bit.
+// Copy engines move the bytes; what the kernels do runs on the host.
+#include "codec/codec.hpp"
+#include "comm/device/testing/fake_gpus.hpp"
+#include "comm/progress_engine.hpp"
+#include "exec/coded/codec_call.hpp"
+#include "exec/stream/reduction.hpp"
+#include "types/reduce.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <numbers>
+#include <optional>
+#include <vector>
+
+namespace sennit::tests {
+namespace {
+
+// Two codecs whose blocks differ in length, one with streams of its own for complex numbers.
+struct Form {
+  const char* codec;
+  Dtype dtype;
+};
+
+class CodedCallsOfGpus : public FakeGpus, public ::testing::WithParamInterface<Form> {
+ protected:
+  static constexpr std::int64_t kMost = 60'000;  // elements of a part
+
+  // Runs what the kernel of a coded call with these operators does.
+  std::function<void()> run_kernel(const void* kernel, const void* parameters) const {
+    for (const Codec codec : kCodecs) {
+      for (const Dtype dtype : kDtypes) {
+        if (kernel != nullptr && kernel == coded::encode_kernel(codec, dtype)) {
+          return [codec, dtype, call = *static_cast<const coded::CodecCall*>(parameters)] {
+            for (int i = 0; i < call.part_count; ++i) {
+              const auto& [from, to, count] = call.parts[static_cast<std::size_t>(i)];
+              EXPECT_EQ(reinterpret_cast<std::uintptr_t>(to) % coded::kCodedAlignBytes, 0);
+              (void)encode(codec, dtype, from, static_cast<std::size_t>(count), to);
+            }
+          };
+        }
+        if (kernel != nullptr && kernel == coded::decode_kernel(codec, dtype)) {
+          return [codec, dtype, call = *static_cast<const coded::CodecCall*>(parameters)] {
+            for (int i = 0; i < call.part_count; ++i) {
+              const auto& [from, to, count] = call.parts[static_cast<std::size_t>(i)];
+              const auto elements = static_cast<std::size_t>(count);
+              const std::span bytes(reinterpret_cast<const unsigned char*>(from),
+                                    take(most_coded_bytes(codec, dtype, elements)));
+              EXPECT_TRUE(decode(codec, dtype, bytes, to, elements).ok());
+            }
+          };
+        }
+      }
+    }
+    // One operand alone is a contribution that is scaled; others have been.
+    return [this, call = *static_cast<const stream::ReductionCall*>(parameters)] {
+      const bool is_scaling = call.operand_count == 1;
+      std::vector<Operand> operands;
+      for (int i = 0; i < call.operand_count; ++i) {
+        operands.push_back({call.operands[static_cast<std::size_t>(i)].data, is_scaling});
+      }
+      Scaling scaling{.ranks = call.ranks};
+      std::copy_n(call.operands[0].scalar.begin(), scaling.scalar.size(), scaling.scalar.begin());
+      const auto bytes = static_cast<std::int64_t>(size_bytes(GetParam().dtype));
+      reduce(GetParam().dtype,
+             op_,
+             scaling,
+             {.out = call.outputs[0],
+              .operands = operands,
+              .elements = call.bytes / bytes,
+              .is_finished = !is_scaling});
+    };
+  }
+
+  // On memory of the host, as fake memory of devices is.
+  static Status call_on_host(const Rank& rank, Operation operation) {
+    operation.request.protocol.clear();
+    const std::shared_ptr<ProgressEngine> engine = ProgressEngine::of_this_thread();
+    engine->attach(rank.joined);
+    const auto post = [&]() -> Result<std::shared_ptr<Work>> {
+      const auto guard = engine->lock();
+      SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<Work> work, rank.joined->prepare(operation));
+      engine->post(*rank.joined, work);
+      return work;
+    };
+    const auto work = post();
+    if (work.ok()) {
+      engine->run_until(*rank.joined, **work, Clock::duration::max());
+    }
+    engine->detach(*rank.joined);
+    return work.ok() ? (*work)->status : work.status();
+  }
+
+  static void fill_values(const Rank& rank, std::byte* memory, std::int64_t bytes) {
+    // Floats of any width that are neither tiny nor infinite.
+    for (std::int64_t at = 0; at < bytes; at += 8) {
+      const double wave =
+          std::sin(static_cast<double>(at + rank.rank * 977) / 50.0) * (1 + rank.rank);
+      if (GetParam().dtype == Dtype::kFloat64 || GetParam().dtype == Dtype::kComplex128) {
+        std::memcpy(memory + at, &wave, 8);
+      } else if (GetParam().dtype == Dtype::kFloat32 || GetParam().dtype == Dtype::kComplex64) {
+        const std::array two = {static_cast<float>(wave), static_cast<float>(wave) / 3};
+        std::memcpy(memory + at, two.data(), 8);
+      } else {
+        for (int i = 0; i < 4; ++i) {
+          const auto bits = static_cast<std::uint16_t>(0x3f00 + (at * 7 + rank.rank * 31 + i) % 99);
+          std::memcpy(memory + at + std::ptrdiff_t{2} * i, &bits, 2);
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] static std::int64_t room() {
+    return kMost * kRanks * static_cast<std::int64_t>(size_bytes(GetParam().dtype)) + 64;
+  }
+
+  // The call by GPU ranks and by host ranks, from the same input; all of the output buffer is
+  // compared.
+  void compare(Rank& rank, Operation operation, bool in_place) {
+    operation.dtype = GetParam().dtype;
+    operation.request.codec = GetParam().codec;
+    operation.request.protocol = "copy_engines";
+    std::array<std::byte*, 2> sent{};
+    std::array<std::byte*, 2> received{};
+    for (std::size_t i = 0; i < 2; ++i) {
+      sent[i] = rank.allocate(room());
+      received[i] = in_place ? sent[i] : rank.allocate(room());
+      fill_values(rank, sent[i], room() / 8 * 8);
+    }
+    const auto part = operation.count * static_cast<std::int64_t>(size_bytes(operation.dtype));
+    const auto place = [&](std::size_t i) {
+      Operation placed = operation;
+      placed.send = sent[i];
+      placed.recv = received[i];
+      if (in_place && (operation.collective == Collective::kAllGather ||
+                       operation.collective == Collective::kGather)) {
+        placed.send = sent[i] + rank.rank * part;
+      }
+      if (in_place && (operation.collective == Collective::kReduceScatter ||
+                       operation.collective == Collective::kScatter)) {
+        placed.recv = received[i] + rank.rank * part;
+      }
+      return placed;
+    };
+    const Status on_gpus = rank.call(place(0));
+    ASSERT_TRUE(on_gpus.ok()) << on_gpus.message();
+    rank.finish();
+    const Status on_host = call_on_host(rank, place(1));
+    ASSERT_TRUE(on_host.ok()) << on_host.message();
+    EXPECT_EQ(std::memcmp(received[0], received[1], static_cast<std::size_t>(room())), 0)
+        << name_of(operation) << " of " << operation.count << ", in place " << in_place
+        << ", operator " << name(operation.op) << ", rank " << rank.rank;
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_TRUE(rank.cuda->release(sent[i]).ok());
+      EXPECT_TRUE(in_place || rank.cuda->release(received[i]).ok());
+    }
+  }
+
+  ReduceOp op_ = ReduceOp::kSum;
+};
+
+constexpr std::array kCounts = {1, 127, 4'001, 60'000};
+
+TEST_P(CodedCallsOfGpus, MovePartsAsHostRanksDo) {
+  run([&](Rank& rank) {
+    rank.cuda->run_kernels([this](auto... given) { return run_kernel(given...); });
+    for (const Collective collective : {Collective::kAllGather,
+                                        Collective::kAllToAll,
+                                        Collective::kBroadcast,
+                                        Collective::kGather,
+                                        Collective::kScatter}) {
+      for (const int count : kCounts) {
+        for (const bool in_place : {false, true}) {
+          Operation op;
+          op.collective = collective;
+          op.count = count;
+          op.root = count % kRanks;
+          compare(rank, op, in_place);
+        }
+      }
+    }
+  });
+}
+
+TEST_P(CodedCallsOfGpus, ReduceAsHostRanksDo) {
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kPremulSum}) {
+    op_ = op;
+    run([&](Rank& rank) {
+      rank.cuda->run_kernels([this](auto... given) { return run_kernel(given...); });
+      for (const Collective collective :
+           {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}) {
+        for (const int count : kCounts) {
+          for (const bool in_place : {false, true}) {
+            Operation reduction;
+            reduction.collective = collective;
+            reduction.count = count;
+            reduction.root = count % kRanks;
+            reduction.op = op;
+            reduction.scaling.ranks = kRanks;
+            // Some element, the same whatever its type: bytes of a small number.
+            fill_values(rank, reduction.scaling.scalar.data(), 16);
+            compare(rank, reduction, in_place);
+          }
+        }
+      }
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms,
+                         CodedCallsOfGpus,
+                         ::testing::Values(Form{"q8", Dtype::kBfloat16},
+                                           Form{"q8", Dtype::kComplex64},
+                                           Form{"zfp:8", Dtype::kFloat32},
+                                           Form{"zfp:16", Dtype::kComplex128},
+                                           Form{"mx8", Dtype::kFloat16}));
+
+}  // namespace
+}  // namespace sennit::tests

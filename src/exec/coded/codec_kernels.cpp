@@ -1,0 +1,85 @@
+#include "exec/coded/codec_kernels.hpp"
+
+#include "codec/codec.hpp"
+
+#include <algorithm>
+
+namespace sennit::coded {
+
+Status CodecKernels::load_all() {
+  for (const Codec codec : kCodecs) {
+    for (const Dtype dtype : kDtypes) {
+      if (has(codec, dtype)) {
+        SENNIT_RETURN_IF_ERROR(driver_.preload(encode_kernel(codec, dtype)));
+        SENNIT_RETURN_IF_ERROR(driver_.preload(decode_kernel(codec, dtype)));
+        loaded_.insert({encode_kernel(codec, dtype), decode_kernel(codec, dtype)});
+      }
+    }
+  }
+  return {};
+}
+
+// While the stream captures CUDA is left to load it when the graph is made.
+Status CodecKernels::load(const void* kernel, void* stream) {
+  if (loaded_.contains(kernel)) {
+    return {};
+  }
+  SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(stream));
+  if (!is_capturing) {
+    SENNIT_RETURN_IF_ERROR(driver_.preload(kernel));
+    loaded_.insert(kernel);
+  }
+  return {};
+}
+
+Status CodecKernels::code(
+    const void* kernel, Codec codec, Dtype dtype, std::span<const Part> parts, void* stream) {
+  const CodedBlocks blocks = blocks_of(codec, dtype);
+  CodecCall call{.numbers = blocks.numbers};
+  // Of a thread block, which codes a block of the codec a thread.
+  const std::int64_t tile = std::int64_t{blocks.values} * blocks.streams * kCodecThreads;
+  std::int64_t tiles = 0;
+  const auto launch = [&]() -> Status {
+    if (call.part_count == 0) {
+      return {};
+    }
+    SENNIT_RETURN_IF_ERROR(load(kernel, stream));
+    SENNIT_RETURN_IF_ERROR(driver_.launch(
+        kernel,
+        {.blocks = static_cast<unsigned>(std::min(tiles, kCodecBlocks)), .threads = kCodecThreads},
+        &call,
+        stream));
+    call.part_count = 0;
+    tiles = 0;
+    return {};
+  };
+  for (const Part& part : parts) {
+    if (part.count == 0) {
+      continue;
+    }
+    call.parts[static_cast<std::size_t>(call.part_count++)] = part;
+    tiles += (part.count * blocks.numbers + tile - 1) / tile;
+    if (call.part_count == static_cast<std::int32_t>(call.parts.size())) {
+      SENNIT_RETURN_IF_ERROR(launch());
+    }
+  }
+  return launch();
+}
+
+Status CodecKernels::reduce(Dtype dtype,
+                            ReduceOp op,
+                            const stream::ReductionCall& call,
+                            void* stream) {
+  const void* const kernel = stream::reduction_kernel(dtype, op);
+  SENNIT_RETURN_IF_ERROR(load(kernel, stream));
+  constexpr std::int64_t kBlockBytes = std::int64_t{16} * stream::kReductionThreads;
+  const std::int64_t useful = (call.bytes + kBlockBytes - 1) / kBlockBytes;
+  return driver_.launch(
+      kernel,
+      {.blocks = static_cast<unsigned>(std::min<std::int64_t>(useful, stream::kLeaderBlocks)),
+       .threads = stream::kReductionThreads},
+      &call,
+      stream);
+}
+
+}  // namespace sennit::coded
