@@ -205,7 +205,7 @@ typedef struct sennit_config_t {
   void* idle_argument;
   double idle_after_s;    /* when it has waited so long; default: after some microseconds */
   double first_warning_s; /* a call that takes so long warns, and at each doubling; default 5 */
-  const char* codec;      /* host ranks: which calls use a codec, as rules (docs/codecs.md);
+  const char* codec;      /* which calls use a codec, as rules (docs/codecs.md);
                              SENNIT_CODEC, default none */
 } sennit_config_t;
 #define SENNIT_CONFIG_INITIALIZER \
@@ -318,7 +318,7 @@ typedef struct sennit_call_options_t {
                             SENNIT_OK; see "Works" */
   int32_t reproducible;  /* 1: reduce in rank order, so that the bits of the result do not depend on
                             size, algorithm or path */
-  const char* codec;     /* host ranks: what shortens messages, such as "q8" or "zfp:16", or "none"
+  const char* codec;     /* what shortens messages, such as "q8" or "zfp:16", or "none"
                             whatever the config says; results differ from those without it as
                             docs/codecs.md says. SENNIT_UNSUPPORTED for a type that it does not
                             take, and for a lossy one in a reproducible call */

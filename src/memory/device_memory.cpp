@@ -146,7 +146,7 @@ sm::MessagePut DeviceMemory::message_put(int peer, bool sends) const {
   return {.addresses = words_of(from, to) + words.addresses(),
           .done = words_of(to, from) + words.done(),
           .messages = counted + (sends ? words.sent() : words.received()),
-          .most_blocks = put_blocks()};
+          .most_blocks = fifos_->plan().put_blocks};
 }
 
 }  // namespace sennit

@@ -160,21 +160,76 @@ double compressed_message(const CompressionModel& model, double bytes, int strea
 
 namespace {
 
-// `device` and `host` copies under way at once. Copies of one kind share what carries it, and their
-// start-ups overlap; without MPS one process has the GPU at a time.
-double shared_gpu_copies(const SharedGpuModel& model, double bytes, int device, int host) {
-  const auto kind = [&](const LinkModel& link, int count) {
-    return count == 0 ? 0 : link.start_s + count * bytes / link.bytes_per_s;
-  };
-  if (model.switch_s == 0) {
-    return std::max(kind(model.device, device), kind(model.host, host));
+// Copies of one kind, of messages of `bytes`.
+struct Copies {
+  const LinkModel& link;
+  double bytes;
+  double free = 0;              // when the last of them has ended
+  std::deque<double> begun{};  // when the start-ups of the others have ended, or with a change of
+                               // context, when they were asked for
+};
+
+// The GPU as several ranks copy on it. Under MPS start-ups go through one queue, and copies of the
+// two kinds overlap. Without it the GPU has one rank at a time: each copy waits for the one before
+// it, and pays a change of context and its own start-up.
+class SharedGpu {
+ public:
+  SharedGpu(const SharedGpuModel& model, double bytes)
+      : switch_s_(model.switch_s),
+        device{.link = model.device, .bytes = bytes},
+        host{.link = model.host, .bytes = bytes} {}
+
+  void ask(Copies& kind, double now, int count) {
+    for (int i = 0; i < count; ++i) {
+      queue_ = std::max(queue_, now) + (switch_s_ == 0 ? kind.link.start_s : 0);
+      kind.begun.push_back(queue_);
+    }
   }
-  return (device + host) * model.switch_s + device * model.device.message(bytes) +
-         host * model.host.message(bytes);
+  [[nodiscard]] double next_end(const Copies& kind) const {
+    if (kind.begun.empty()) {
+      return std::numeric_limits<double>::infinity();
+    }
+    return switch_s_ == 0 ? std::max(kind.free, kind.begun.front()) + kind.bytes / kind.link.bytes_per_s
+                          : std::max(busy_, kind.begun.front()) + switch_s_ +
+                                kind.link.message(kind.bytes);
+  }
+  // Which ends next; none is left where its end is infinite.
+  Copies& next() { return next_end(device) <= next_end(host) ? device : host; }
+  double end_next() {
+    Copies& kind = next();
+    kind.free = next_end(kind);
+    busy_ = std::max(busy_, kind.free);
+    kind.begun.pop_front();
+    return kind.free;
+  }
+  [[nodiscard]] bool is_idle() const { return device.begun.empty() && host.begun.empty(); }
+  // All that has been asked for.
+  double end_all() {
+    while (!is_idle()) {
+      end_next();
+    }
+    return std::max(device.free, host.free);
+  }
+
+ private:
+  double switch_s_;
+  double queue_ = 0;  // when the last start-up has ended
+  double busy_ = 0;   // until when the GPU has a rank
+
+ public:
+  Copies device;
+  Copies host;
+};
+
+double shared_gpu_copies(const SharedGpuModel& model, double bytes, int device, int host) {
+  SharedGpu gpu(model, bytes);
+  gpu.ask(gpu.host, 0, host);
+  gpu.ask(gpu.device, 0, device);
+  return gpu.end_all();
 }
 
 double shared_gpu_reduction(const SharedGpuModel& model, double bytes) {
-  return (model.ranks + 1) * bytes / model.memory_bytes_per_s;
+  return model.switch_s + model.device.start_s + (model.ranks + 1) * bytes / model.memory_bytes_per_s;
 }
 
 // The gather as the leader drives it.
@@ -184,51 +239,33 @@ struct DynamicGather {
   int host_ended = 0;
 };
 
-// Copies of one kind that the leader has asked for.
-struct Copies {
-  const LinkModel& link;
-  double free = 0;             // when the last of them has ended
-  std::deque<double> asked{};  // when each of the others was asked for
-
-  void ask(double now, int count) {
-    asked.insert(asked.end(), static_cast<std::size_t>(count), now);
-  }
-  // When the next one ends. With MPS its start-up overlaps with the copies before it.
-  [[nodiscard]] double next_end(double bytes, double lost) const {
-    if (asked.empty()) {
-      return std::numeric_limits<double>::infinity();
-    }
-    return lost == 0 ? std::max(free, asked.front() + link.start_s) + bytes / link.bytes_per_s
-                     : std::max(free, asked.front()) + link.message(bytes) + lost;
-  }
-};
-
 DynamicGather dynamic_gather(const SharedGpuModel& model, double bytes) {
   DynamicGather result;
-  Copies device{.link = model.device};
-  Copies host{.link = model.host};
+  SharedGpu gpu(model, bytes);
   int waiting = model.ranks - 1;
   const auto ask = [&](Copies& kind, double now, int count) {
     count = std::min(waiting, count);
-    kind.ask(now, count);
+    gpu.ask(kind, now, count);
     waiting -= count;
   };
-  ask(device, 0, 1);
-  ask(host, 0, 1);
-  while (!device.asked.empty() || !host.asked.empty()) {
-    const bool both = !device.asked.empty() && !host.asked.empty();
-    const double lost = both ? model.switch_s : model.switch_s / 2;
-    const double device_end = device.next_end(bytes, lost);
-    const double host_end = host.next_end(bytes, lost);
-    const bool device_first = device_end <= host_end;
-    Copies& kind = device_first ? device : host;
-    kind.free = std::min(device_end, host_end);
-    kind.asked.pop_front();
-    ++(device_first ? result.device_ended : result.host_ended);
+  ask(gpu.device, 0, 1);
+  ask(gpu.host, 0, 1);
+  while (!gpu.is_idle()) {
+    Copies& kind = gpu.next();
+    const bool is_device = &kind == &gpu.device;
+    result.seconds = gpu.end_next();
+    ++(is_device ? result.device_ended : result.host_ended);
+    // A last copy of a kind of which none has ended is sent again by the other kind.
+    const bool is_last = waiting == 0 && gpu.device.begun.size() + gpu.host.begun.size() == 1;
+    const Copies& other = is_device ? gpu.host : gpu.device;
+    if (is_last && other.begun.size() == 1 && (is_device ? result.host_ended : result.device_ended) == 0) {
+      const double again = result.seconds + model.switch_s + kind.link.message(bytes);
+      result.seconds = std::min(gpu.next_end(other), again);
+      break;
+    }
     const int lead = result.device_ended - result.host_ended;
     constexpr int kMostDoublings = 16;
-    ask(kind, kind.free, 1 << std::clamp(device_first ? lead : -lead, 0, kMostDoublings));
-    result.seconds = std::max(device.free, host.free);
+    ask(kind, result.seconds, 1 << std::clamp(is_device ? lead : -lead, 0, kMostDoublings));
   }
   return result;
 }

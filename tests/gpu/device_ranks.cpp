@@ -2,6 +2,9 @@
 
 #include "guarded_buffer.hpp"
 
+#include "codec/codec.hpp"
+#include "select/select.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -64,6 +67,59 @@ std::array<std::byte, kLargestElementBytes> scalar_of(Dtype dtype, int rank) {
   return scalar;
 }
 
+// Whether what travels is coded in blocks of ranks, and their sums again.
+bool is_two_shot(const DeviceCase& c) {
+  return c.codec != nullptr && c.collective == Collective::kAllReduce &&
+         c.count * static_cast<std::int64_t>(size_bytes(c.dtype)) > kLossyOneShotBytes;
+}
+
+// Of a block, what is coded at once.
+std::vector<ElementRange> coded_ranges(const DeviceCase& c, int ranks) {
+  if (!is_two_shot(c)) {
+    return {{.begin = 0, .length = c.count}};
+  }
+  std::vector<ElementRange> ranges;
+  const Problem problem{.collective = c.collective, .ranks = ranks, .cut = ranks};
+  for (int index = 0; index < ranks; ++index) {
+    ranges.push_back(
+        block_range(problem, c.count, static_cast<std::int64_t>(size_bytes(c.dtype)), index));
+  }
+  return ranges;
+}
+
+bool codes_own_part(Collective collective) {
+  return is_reduction(collective) || collective == Collective::kAllGather ||
+         collective == Collective::kBroadcast;
+}
+
+// Becomes decode(encode(values)).
+void code(const DeviceCase& c, Bytes& values) {
+  const Codec codec = parse_codec(c.codec).value();
+  const std::size_t count = values.size() / size_bytes(c.dtype);
+  std::vector<unsigned char> coded(most_coded_bytes(codec, c.dtype, count).value());
+  (void)encode(codec, c.dtype, values.data(), count, coded.data());
+  EXPECT_TRUE(decode(codec, c.dtype, coded, values.data(), count).ok());
+}
+
+struct Part {
+  const std::byte* data;
+  std::int64_t elements;
+};
+
+// What is summed up of a part.
+Bytes contribution_of(const DeviceCase& c, const Part& part, int source, int ranks) {
+  Bytes values(part.data,
+               part.data + part.elements * static_cast<std::int64_t>(size_bytes(c.dtype)));
+  if (c.op == ReduceOp::kPremulSum) {
+    const Operand contribution{.data = part.data, .is_scaled = true};
+    reduce(c.dtype,
+           c.op,
+           {.scalar = scalar_of(c.dtype, source), .ranks = ranks},
+           {.out = values.data(), .operands = {&contribution, 1}, .elements = part.elements});
+  }
+  return values;
+}
+
 }  // namespace
 
 Bytes random_elements(Dtype dtype, std::int64_t count, std::mt19937_64& random) {
@@ -96,30 +152,38 @@ Bytes expected_output(const DeviceCase& c, const std::vector<Bytes>& inputs, int
   Bytes output(output_size(c, rank, ranks));
   for (int b = 0; b < problem.output_blocks(rank) && block > 0; ++b) {
     const auto from = problem.expected(rank, b);
-    std::vector<Bytes> scaled;
-    std::vector<Operand> operands;
-    for (const int source : from.ranks) {
-      const std::byte* const part = inputs[static_cast<std::size_t>(source)].data() +
-                                    static_cast<std::size_t>(from.index) * block;
-      operands.push_back({.data = part});
-      if (c.op == ReduceOp::kPremulSum) {
-        const Operand contribution{.data = part, .is_scaled = true};
-        operands.back().data = scaled.emplace_back(block).data();
-        reduce(c.dtype,
-               c.op,
-               {.scalar = scalar_of(c.dtype, source), .ranks = ranks},
-               {.out = scaled.back().data(), .operands = {&contribution, 1}, .elements = c.count});
+    for (const ElementRange& range : coded_ranges(c, ranks)) {
+      const std::size_t begin = static_cast<std::size_t>(range.begin) * size_bytes(c.dtype);
+      std::vector<Bytes> contributions;
+      std::vector<Operand> operands;
+      for (const int source : from.ranks) {
+        const std::byte* const part = inputs[static_cast<std::size_t>(source)].data() +
+                                      static_cast<std::size_t>(from.index) * block + begin;
+        contributions.push_back(contribution_of(c, {part, range.length}, source, ranks));
+        if (c.codec != nullptr && (source != rank || codes_own_part(c.collective))) {
+          code(c, contributions.back());
+        }
       }
+      for (const Bytes& contribution : contributions) {
+        operands.push_back({.data = contribution.data()});
+      }
+      Bytes result = contributions.front();
+      if (is_reduction(c.collective)) {
+        reduce(c.dtype,
+               c.op == ReduceOp::kPremulSum ? ReduceOp::kSum : c.op,
+               {.ranks = ranks},
+               {.out = result.data(),
+                .operands = operands,
+                .elements = range.length,
+                .is_finished = true});
+      }
+      if (is_two_shot(c)) {
+        code(c, result);
+      }
+      std::ranges::copy(result,
+                        output.begin() + static_cast<std::ptrdiff_t>(
+                                             static_cast<std::size_t>(b) * block + begin));
     }
-    std::byte* const to = output.data() + static_cast<std::size_t>(b) * block;
-    if (!is_reduction(c.collective)) {
-      std::memcpy(to, operands.front().data, block);
-      continue;
-    }
-    reduce(c.dtype,
-           c.op,
-           {.ranks = ranks},
-           {.out = to, .operands = operands, .elements = c.count, .is_finished = true});
   }
   return output;
 }
@@ -198,6 +262,7 @@ sennit_status_t DeviceRank::call(const DeviceCase& c, sennit_redop_t op) {
   options.algorithm = c.algorithm;
   options.protocol = c.protocol;
   options.path = c.path;
+  options.codec = c.codec;
   switch (c.collective) {
     case Collective::kAllReduce:
       return sennit_all_reduce(send_, recv_, count, dtype, op, comm, stream, &options);

@@ -40,6 +40,7 @@ struct DeviceCase {
   const char* algorithm = nullptr;
   const char* protocol = nullptr;
   const char* path = nullptr;
+  const char* codec = nullptr;
 };
 
 // Three of four are numbers of nearly one size, whose sums round, so that another order of operands

@@ -309,6 +309,19 @@ def test_one_mode_of_nccl_leaves_a_gap_in_the_table(
     assert answer.err.splitlines()[-1].split()[-3] == "-"
 
 
+def test_a_codec_has_its_error_in_the_table(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = printed(rows_of(FOUR_GPUS)[0]) | {"wrong": None, "codec": "q8", "error": 0.0055}
+    (program.parent / "rows.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    assert bench("-b", "256", "-e", "256", "--codec", "q8", "--json", "-") == 0
+    answer = capsys.readouterr()
+    (row,) = json.loads(answer.out)["rows"]
+    assert (row["codec"], row["error"], row["wrong"]) == ("q8", {"rms": 0.0055}, None)
+    assert answer.err.splitlines()[-1].split()[-1] == "5.50e-03"
+    assert arguments_of(program)[0]["--codec"] == "q8"
+
+
 def test_the_plot_is_a_picture(program: Path, tmp_path: Path) -> None:
     file = tmp_path / "plot.png"
     assert bench("-b", "256", "-e", "4K", "-f", "4", "--plot", str(file)) == 0
@@ -351,6 +364,7 @@ def test_a_program_that_ends_without_rows_or_reason_is_told(
         (["-o", "max"], "GPU ranks are timed with sum"),
         (["-r", "1"], "GPU ranks are timed with 0"),
         (["--tile-bytes", "4K"], "GPU ranks are timed with none"),
+        (["--codec", "q9"], "there is no codec 'q9'"),
         (["--in-place"], "--in-place True is for --executor host"),
         (["-N", "2"], "--cycles 2 is for --executor host"),
         (["--mode", "call"], "--mode of GPU ranks is graph, stream; not call"),

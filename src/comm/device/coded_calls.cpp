@@ -68,6 +68,13 @@ Status CodedCalls::check(const Operation& operation, Codec codec) const {
                 "kernels for it yet",
                 name(codec));
   }
+  if (!has_a_process_each_) {
+    return fail(Code::kUnsupported,
+                "{} cannot have codec {}: ranks that are threads of one process would allocate "
+                "memory while kernels of others run, and wait for them; use a process for each",
+                name_of(operation),
+                name(codec));
+  }
   if (!operation.request.algorithm.empty()) {
     return fail(Code::kUnsupported,
                 "{} by algorithm {} cannot have codec {} on GPU ranks: leave the algorithm out",
@@ -98,8 +105,15 @@ Status CodedCalls::check(const Operation& operation, Codec codec) const {
                     name(codec));
 }
 
-Result<std::byte*> CodedCalls::memory_of(std::int64_t bytes) {
+Result<std::byte*> CodedCalls::memory_of(std::int64_t bytes, void* stream) {
   if (bytes > bytes_ || allocations_.empty()) {
+    SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(stream));
+    if (is_capturing) {
+      return fail(Code::kInvalidUsage,
+                  "a call with a codec needs {} bytes for what it codes, and nothing is allocated "
+                  "under capture: make a call of this size before the capture",
+                  bytes);
+    }
     // In few steps, and whole pages, which peers can map.
     constexpr std::int64_t kPage = std::int64_t{2} << 20;
     const auto step = std::max(
@@ -219,7 +233,8 @@ Status CodedCalls::Collective::move_parts() {
   const Ranges outputs = ranges_of(op_.outputs, problem.output_blocks(calls_.rank_));
   const std::vector<std::int64_t> from = places_of(inputs);
   const std::vector<std::int64_t> to = places_of(outputs);
-  SENNIT_ASSIGN_OR_RETURN(std::byte* const coded, calls_.memory_of(from.back() + to.back()));
+  SENNIT_ASSIGN_OR_RETURN(std::byte* const coded,
+                          calls_.memory_of(from.back() + to.back(), stream_));
   std::byte* const come = coded + from.back();
   const bool keeps_own = keeps_own_part(op_.collective) && !inputs.empty() && !outputs.empty();
   const auto own = [this](const Ranges& ranges) {
@@ -358,7 +373,8 @@ Status CodedCalls::Collective::reduce() {
   const std::int64_t come_bytes = room * ranks;
   // Those of the longest block: every rank takes as much.
   const std::int64_t held = (ranks + 1) * chunk_pitch(blocks.front().length);
-  SENNIT_ASSIGN_OR_RETURN(std::byte* const coded, calls_.memory_of(sent_bytes + come_bytes + held));
+  SENNIT_ASSIGN_OR_RETURN(std::byte* const coded,
+                          calls_.memory_of(sent_bytes + come_bytes + held, stream_));
   std::byte* const come = coded + sent_bytes;
   values_ = come + come_bytes;
   SENNIT_RETURN_IF_ERROR(encode_contributions(blocks, coded, room));
@@ -389,12 +405,13 @@ Status CodedCalls::run(const Operation& operation, Codec codec, void* stream, co
   return is_reduction(operation.collective) ? collective.reduce() : collective.move_parts();
 }
 
-Result<std::vector<Operation>> CodedCalls::as_bytes(std::span<const Message> messages) {
+Result<std::vector<Operation>> CodedCalls::as_bytes(std::span<const Message> messages,
+                                                    void* stream) {
   if (messages.empty()) {
     return std::vector<Operation>();
   }
   const std::vector<std::int64_t> places = places_of(messages);
-  SENNIT_ASSIGN_OR_RETURN(std::byte* const memory, memory_of(places.back()));
+  SENNIT_ASSIGN_OR_RETURN(std::byte* const memory, memory_of(places.back(), stream));
   std::vector<Operation> ends;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const auto& [op, codec, index] = messages[i];

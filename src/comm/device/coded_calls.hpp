@@ -27,19 +27,22 @@ class CodedCalls {
   using Move = std::function<Status(const Operation& of_bytes)>;
 
   // `driver` outlives the result.
-  CodedCalls(CudaDriver& driver, int rank, int ranks)
-      : driver_(driver), kernels_(driver), rank_(rank), ranks_(ranks) {}
+  CodedCalls(CudaDriver& driver, int rank, int ranks, bool has_a_process_each)
+      : driver_(driver),
+        kernels_(driver),
+        rank_(rank),
+        ranks_(ranks),
+        has_a_process_each_(has_a_process_each) {}
   ~CodedCalls();
   CodedCalls(const CodedCalls&) = delete;
   CodedCalls& operator=(const CodedCalls&) = delete;
-
-  Status load_kernels() { return kernels_.load_all(); }
 
   // Why GPU ranks cannot have the codec in this call, which it otherwise fits; the same on all
   // ranks.
   [[nodiscard]] Status check(const Operation& operation, Codec codec) const;
 
-  // A collective. Memory is taken before anything moves: kOutOfMemory may be of this rank alone.
+  // A collective. It fails before anything moves where memory is lacking, in a capture also where
+  // it has to grow; that may be so on this rank alone.
   Status run(const Operation& operation, Codec codec, void* stream, const Move& move);
 
   // Ends of messages that go together. as_bytes() has the messages of bytes that are to be carried
@@ -49,7 +52,7 @@ class CodedCalls {
     Codec codec;
     std::size_t index;  // in its group
   };
-  Result<std::vector<Operation>> as_bytes(std::span<const Message> messages);
+  Result<std::vector<Operation>> as_bytes(std::span<const Message> messages, void* stream);
   Status encode(std::span<const Message> messages, void* stream);
   Status decode(std::span<const Message> messages, void* stream);
 
@@ -58,12 +61,13 @@ class CodedCalls {
 
   // At least so many bytes, which calls share: they run one after the other. What a call has used
   // stays, as it may be captured in a graph.
-  Result<std::byte*> memory_of(std::int64_t bytes);
+  Result<std::byte*> memory_of(std::int64_t bytes, void* stream);
 
   CudaDriver& driver_;
   coded::CodecKernels kernels_;
   int rank_;
   int ranks_;
+  bool has_a_process_each_;
   std::vector<std::byte*> allocations_;
   std::int64_t bytes_ = 0;  // of the last
 };

@@ -212,6 +212,49 @@ TEST_P(CodedCallsOfGpus, ReduceAsHostRanksDo) {
   }
 }
 
+// In a ring, beside a message without codec.
+TEST_P(CodedCallsOfGpus, MessagesHoldWhatTheCodecLeaves) {
+  run([&](Rank& rank) {
+    rank.cuda->run_kernels([this](auto... given) { return run_kernel(given...); });
+    const auto element_bytes = static_cast<std::int64_t>(size_bytes(GetParam().dtype));
+    const std::int64_t bytes = kMost * element_bytes;
+    std::byte* const out = rank.allocate(bytes);
+    std::byte* const in = rank.allocate(bytes);
+    std::byte* const plain = rank.allocate(bytes);
+    fill_values(rank, out, bytes);
+    const auto end = [&](bool is_send, std::byte* memory, const char* codec) {
+      Operation op;
+      op.collective = Collective::kSendRecv;
+      op.is_send = is_send;
+      op.peer = (rank.rank + (is_send ? 1 : kRanks - 1)) % kRanks;
+      (is_send ? op.send : op.recv) = memory;
+      op.count = kMost;
+      op.dtype = GetParam().dtype;
+      op.request.codec = codec;
+      op.request.protocol = "copy_engines";
+      return DeviceComm::Call{op, rank.stream};
+    };
+    const char* const codec = GetParam().codec;
+    for (int round = 0; round < 2; ++round) {
+      const std::array calls = {
+          end(true, out, ""), end(true, out, codec), end(false, plain, ""), end(false, in, codec)};
+      const Status status = rank.comm->enqueue(calls);
+      ASSERT_TRUE(status.ok()) << status.message();
+      rank.finish();
+    }
+    std::vector<std::byte> sent(static_cast<std::size_t>(bytes));
+    Rank previous;
+    previous.rank = (rank.rank + kRanks - 1) % kRanks;
+    fill_values(previous, sent.data(), bytes);
+    EXPECT_TRUE(holds(plain, sent));
+    const Codec taken = take(parse_codec(codec));
+    std::vector<unsigned char> coded(take(most_coded_bytes(taken, GetParam().dtype, kMost)));
+    (void)encode(taken, GetParam().dtype, sent.data(), kMost, coded.data());
+    EXPECT_TRUE(decode(taken, GetParam().dtype, coded, sent.data(), kMost).ok());
+    EXPECT_TRUE(holds(in, sent));
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms,
                          CodedCallsOfGpus,
                          ::testing::Values(Form{"q8", Dtype::kBfloat16},
@@ -219,6 +262,67 @@ INSTANTIATE_TEST_SUITE_P(Forms,
                                            Form{"zfp:8", Dtype::kFloat32},
                                            Form{"zfp:16", Dtype::kComplex128},
                                            Form{"mx8", Dtype::kFloat16}));
+
+class RefusedCodecs : public FakeGpus {
+ protected:
+  static Operation gather(const Rank& rank, const char* codec, Dtype dtype = Dtype::kFloat32) {
+    Operation op = all_gather(rank, 1000);
+    op.dtype = dtype;
+    op.request.codec = codec;
+    return op;
+  }
+  static void expect_refusal(const Status& status, Code code, const char* words) {
+    EXPECT_EQ(status.code(), code);
+    EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+  }
+};
+
+TEST_F(RefusedCodecs, SayWhatCanBeDone) {
+  run([](Rank& rank) {
+    fill(rank);
+    expect_refusal(
+        rank.call(gather(rank, "exact", Dtype::kBfloat16)), Code::kUnsupported, "host ranks");
+    expect_refusal(rank.call(gather(rank, "q9")), Code::kInvalidArgument, "there are: zfp:4");
+    expect_refusal(rank.call(gather(rank, "q8", Dtype::kInt32)), Code::kUnsupported, "it takes");
+    Operation named = gather(rank, "q8");
+    named.request.algorithm = "ring";
+    expect_refusal(rank.call(named), Code::kUnsupported, "leave the algorithm out");
+    rank.cuda->begin_capture(rank.stream);
+    expect_refusal(rank.call(gather(rank, "q8")), Code::kInvalidUsage, "before the capture");
+    EXPECT_TRUE(rank.cuda->end_capture(rank.stream).ok());
+  });
+}
+
+TEST_F(RefusedCodecs, OfARuleAreLeftOut) {
+  options_.codec_rules = take(CodecRules::parse("all_gather=exact,q8"));
+  options_.profile->copies_from_bytes = 1;
+  run([this](Rank& rank) {
+    fill(rank);
+    const Status status = rank.call(gather(rank, "", Dtype::kUint8));
+    ASSERT_TRUE(status.ok()) << status.message();
+    rank.finish();
+    EXPECT_EQ(rank.launches(), 0);
+    meet();
+  });
+}
+
+TEST_F(RefusedCodecs, OfThreadsOfOneProcess) {
+  shared_cuda_ = std::make_shared<FakeCuda>(cuda_options_);
+  run([](Rank& rank) {
+    fill(rank);
+    expect_refusal(rank.call(gather(rank, "q8")), Code::kUnsupported, "use a process for each");
+  });
+}
+
+TEST_F(RefusedCodecs, ThatDifferAreNamed) {
+  run([](Rank& rank) {
+    fill(rank);
+    (void)rank.call(gather(rank, rank.rank == 2 ? "zfp:8" : "q8"));
+    const Status failure = failure_of(rank);
+    expect_refusal(failure, Code::kMismatch, "all_gather of 1000 x float32, codec zfp:8");
+    EXPECT_EQ(failure.detail().blamed_ranks, std::vector{2});
+  });
+}
 
 }  // namespace
 }  // namespace sennit::tests

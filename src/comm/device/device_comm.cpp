@@ -90,10 +90,8 @@ Result<std::unique_ptr<DeviceComm>> DeviceComm::create(CudaDriver& driver,
   comm->executables_ = std::make_unique<Executables>(*comm->context_, world.rank(), world.size());
   comm->groups_ =
       std::make_unique<MessageGroups>(driver, *comm->context_, *comm->executables_, world.rank());
-  comm->coded_ = std::make_unique<CodedCalls>(driver, world.rank(), world.size());
-  if (!comm->context_->memory().has_a_process_each()) {
-    SENNIT_RETURN_IF_ERROR(comm->coded_->load_kernels());
-  }
+  comm->coded_ = std::make_unique<CodedCalls>(
+      driver, world.rank(), world.size(), comm->context_->memory().has_a_process_each());
   comm->watch_ = std::make_unique<DeviceWatch>(world, *comm->context_, options.name);
   return comm;
 }
@@ -252,7 +250,8 @@ Status DeviceComm::messages(std::span<const Call> calls) {
       coded.push_back({calls[i].operation, *codec, i});
     }
   }
-  SENNIT_ASSIGN_OR_RETURN(const std::vector<Operation> of_bytes, coded_->as_bytes(coded));
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<Operation> of_bytes,
+                          coded_->as_bytes(coded, calls.front().stream));
   std::vector<const Operation*> operations;
   for (const Call& call : calls) {
     operations.push_back(&call.operation);

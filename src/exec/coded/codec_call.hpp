@@ -27,8 +27,9 @@ struct CodecCall {
 };
 
 inline constexpr std::int64_t kCodedAlignBytes = 16;
-// A thread codes a block of the codec, of complex numbers in zfp one of each of its streams.
 inline constexpr unsigned kCodecThreads = 128;
+// Of values, the least that a thread block codes at once.
+inline constexpr std::int64_t kCodecTileBytes = 64 * kCodecThreads;
 // Eight an SM of an H100: by then a codec is as fast as its integer instructions allow.
 inline constexpr std::int64_t kCodecBlocks = 1056;
 

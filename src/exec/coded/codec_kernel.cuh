@@ -14,7 +14,8 @@ template <class Block>
 concept kTakesTable = requires(typename Block::Element (&block)[Block::kValues],
                                const unsigned char* bytes) { Block::decode(bytes, block, bytes); };
 
-// What a thread block codes at once: kCodecThreads groups, each a block of every stream.
+// What a thread block codes at once: groups, each a block of every stream, so many a thread that it
+// has 64 bytes under way.
 template <class Block, int kStreams>
 class Tile {
  public:
@@ -34,18 +35,22 @@ class Tile {
   __device__ void encode() {
     load_values(part_.from + index_ * kValueBytes);
     __syncthreads();
-    if (const int length = own_numbers(); length > 0) {
+#pragma unroll 1
+    for (int group = threadIdx.x; group < kGroups; group += kThreads) {
+      const int length = numbers_of(group);
 #pragma unroll
-      for (int stream = 0; stream < kStreams; ++stream) {
+      for (int stream = 0; stream < kStreams && length > 0; ++stream) {
         Number block[Block::kValues];
 #pragma unroll
         for (int i = 0; i < Block::kValues; ++i) {
-          block[i] = own_values()[i * kStreams + stream];
+          block[i] = values_of(group)[i * kStreams + stream];
         }
-        Block::pad(block, length / kStreams);
+        if (length < kNumbers) {
+          Block::pad(block, length / kStreams);
+        }
         alignas(16) unsigned char bytes[Block::kBytes];
         Block::encode(block, bytes);
-        copy_words(bytes, own_coded(stream));
+        copy_words(bytes, coded_of(group, stream));
       }
     }
     __syncthreads();
@@ -61,16 +66,17 @@ class Tile {
       reinterpret_cast<Unit*>(coded())[unit] = from[unit];
     }
     __syncthreads();
-    if (own_numbers() > 0) {
+#pragma unroll 1
+    for (int group = threadIdx.x; group < kGroups; group += kThreads) {
 #pragma unroll
-      for (int stream = 0; stream < kStreams; ++stream) {
+      for (int stream = 0; stream < kStreams && numbers_of(group) > 0; ++stream) {
         alignas(16) unsigned char bytes[Block::kBytes];
-        copy_words(own_coded(stream), bytes);
+        copy_words(coded_of(group, stream), bytes);
         Number block[Block::kValues];
         decode_block(bytes, block, table);
 #pragma unroll
         for (int i = 0; i < Block::kValues; ++i) {
-          own_values()[i * kStreams + stream] = block[i];
+          values_of(group)[i * kStreams + stream] = block[i];
         }
       }
     }
@@ -83,10 +89,12 @@ class Tile {
   // Threads read their groups 16 bytes at a time: with a gap between groups from different banks.
   static constexpr int kPitch = kGroupBytes + (kGroupBytes > 16 ? 16 : 0);
   static constexpr int kGroupUnits = kGroupBytes / 16;
-  static constexpr std::int64_t kTileNumbers = std::int64_t{kNumbers} * kThreads;
-  static constexpr std::int64_t kValueBytes = std::int64_t{kGroupBytes} * kThreads;
+  static constexpr int kGroups = kThreads * (kGroupBytes < 64 ? 64 / kGroupBytes : 1);
+  static constexpr int kUnits = kGroupUnits * kGroups / kThreads;  // of values, a thread
+  static constexpr std::int64_t kTileNumbers = std::int64_t{kNumbers} * kGroups;
+  static constexpr std::int64_t kValueBytes = std::int64_t{kGroupBytes} * kGroups;
   static constexpr int kGroupCoded = Block::kBytes * kStreams;
-  static constexpr std::int64_t kCodedBytes = std::int64_t{kGroupCoded} * kThreads;
+  static constexpr std::int64_t kCodedBytes = std::int64_t{kGroupCoded} * kGroups;
   static_assert(kGroupBytes % 16 == 0 && kCodedBytes % kCodedAlignBytes == 0);
   // What coded blocks are copied by: their length says where they lie.
   using Word = std::conditional_t<
@@ -96,18 +104,18 @@ class Tile {
   static constexpr int kWords = Block::kBytes / static_cast<int>(sizeof(Word));
 
   __device__ static std::byte* values() {
-    __shared__ alignas(16) std::byte memory[static_cast<std::size_t>(kPitch) * kThreads];
+    __shared__ alignas(16) std::byte memory[static_cast<std::size_t>(kPitch) * kGroups];
     return memory;
   }
   __device__ static unsigned char* coded() {
     __shared__ alignas(16) unsigned char memory[kCodedBytes];
     return memory;
   }
-  __device__ static Number* own_values() {
-    return reinterpret_cast<Number*>(values() + threadIdx.x * kPitch);
+  __device__ static Number* values_of(int group) {
+    return reinterpret_cast<Number*>(values() + group * kPitch);
   }
-  __device__ static unsigned char* own_coded(int stream) {
-    return coded() + threadIdx.x * kGroupCoded + stream * Block::kBytes;
+  __device__ static unsigned char* coded_of(int group, int stream) {
+    return coded() + group * kGroupCoded + stream * Block::kBytes;
   }
   // Where unit `unit` of the tile's values lies.
   __device__ static Unit* place_of(int unit) {
@@ -129,10 +137,10 @@ class Tile {
     }
   }
 
-  // Of this thread's group.
-  __device__ int own_numbers() const {
-    const std::int64_t mine = left_ - static_cast<std::int64_t>(threadIdx.x) * kNumbers;
-    return static_cast<int>(mine < kNumbers ? mine : kNumbers);
+  // Not positive: the part ends before the group.
+  __device__ int numbers_of(int group) const {
+    const std::int64_t left = left_ - static_cast<std::int64_t>(group) * kNumbers;
+    return static_cast<int>(left < kNumbers ? left : kNumbers);
   }
   __device__ std::int64_t value_bytes() const {
     const auto bytes = left_ * static_cast<std::int64_t>(sizeof(Number));
@@ -140,7 +148,7 @@ class Tile {
   }
   __device__ int coded_units() const {
     const std::int64_t groups = (left_ + kNumbers - 1) / kNumbers;
-    const std::int64_t bytes = (groups < kThreads ? groups : kThreads) * kGroupCoded;
+    const std::int64_t bytes = (groups < kGroups ? groups : kGroups) * kGroupCoded;
     return static_cast<int>((bytes + sizeof(Unit) - 1) / sizeof(Unit));
   }
   __device__ bool is_whole_at(const std::byte* memory) const {
@@ -149,13 +157,13 @@ class Tile {
 
   __device__ void load_values(const std::byte* from) const {
     if (is_whole_at(from)) {
-      Unit held[kGroupUnits];
+      Unit held[kUnits];
 #pragma unroll
-      for (int i = 0; i < kGroupUnits; ++i) {
+      for (int i = 0; i < kUnits; ++i) {
         held[i] = reinterpret_cast<const Unit*>(from)[i * kThreads + threadIdx.x];
       }
 #pragma unroll
-      for (int i = 0; i < kGroupUnits; ++i) {
+      for (int i = 0; i < kUnits; ++i) {
         *place_of(i * kThreads + threadIdx.x) = held[i];
       }
       return;
@@ -168,7 +176,7 @@ class Tile {
   __device__ void store_values(std::byte* to) const {
     if (is_whole_at(to)) {
 #pragma unroll
-      for (int i = 0; i < kGroupUnits; ++i) {
+      for (int i = 0; i < kUnits; ++i) {
         reinterpret_cast<Unit*>(to)[i * kThreads + threadIdx.x] =
             *place_of(i * kThreads + threadIdx.x);
       }

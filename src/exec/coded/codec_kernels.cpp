@@ -6,19 +6,6 @@
 
 namespace sennit::coded {
 
-Status CodecKernels::load_all() {
-  for (const Codec codec : kCodecs) {
-    for (const Dtype dtype : kDtypes) {
-      if (has(codec, dtype)) {
-        SENNIT_RETURN_IF_ERROR(driver_.preload(encode_kernel(codec, dtype)));
-        SENNIT_RETURN_IF_ERROR(driver_.preload(decode_kernel(codec, dtype)));
-        loaded_.insert({encode_kernel(codec, dtype), decode_kernel(codec, dtype)});
-      }
-    }
-  }
-  return {};
-}
-
 // While the stream captures CUDA is left to load it when the graph is made.
 Status CodecKernels::load(const void* kernel, void* stream) {
   if (loaded_.contains(kernel)) {
@@ -34,10 +21,7 @@ Status CodecKernels::load(const void* kernel, void* stream) {
 
 Status CodecKernels::code(
     const void* kernel, Codec codec, Dtype dtype, std::span<const Part> parts, void* stream) {
-  const CodedBlocks blocks = blocks_of(codec, dtype);
-  CodecCall call{.numbers = blocks.numbers};
-  // Of a thread block, which codes a block of the codec a thread.
-  const std::int64_t tile = std::int64_t{blocks.values} * blocks.streams * kCodecThreads;
+  CodecCall call{.numbers = blocks_of(codec, dtype).numbers};
   std::int64_t tiles = 0;
   const auto launch = [&]() -> Status {
     if (call.part_count == 0) {
@@ -58,7 +42,8 @@ Status CodecKernels::code(
       continue;
     }
     call.parts[static_cast<std::size_t>(call.part_count++)] = part;
-    tiles += (part.count * blocks.numbers + tile - 1) / tile;
+    const auto bytes = part.count * static_cast<std::int64_t>(size_bytes(dtype));
+    tiles += (bytes + kCodecTileBytes - 1) / kCodecTileBytes;
     if (call.part_count == static_cast<std::int32_t>(call.parts.size())) {
       SENNIT_RETURN_IF_ERROR(launch());
     }

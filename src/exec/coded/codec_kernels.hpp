@@ -19,9 +19,6 @@ class CodecKernels {
   // `driver` outlives the result.
   explicit CodecKernels(CudaDriver& driver) : driver_(driver) {}
 
-  // All kernels of codecs, for the current device: for ranks that may load none later
-  // (exec/sm/kernels_on_demand.hpp).
-  Status load_all();
   [[nodiscard]] static bool has(Codec codec, Dtype dtype) {
     return encode_kernel(codec, dtype) != nullptr;
   }

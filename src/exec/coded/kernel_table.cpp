@@ -15,11 +15,21 @@ KernelPair kernels_of_scheme(Dtype dtype);
 
 namespace {
 
+// Blocks of `exact` vary in length: there are none for it.
+template <class Scheme>
+KernelPair kernels_if_any(Dtype dtype) {
+  if constexpr (codec::kIsExact<Scheme>) {
+    return {};
+  } else {
+    return kernels_of_scheme<Scheme>(dtype);
+  }
+}
+
 KernelPair kernels_of(Codec codec, Dtype dtype) {
   switch (codec) {
 #define SENNIT_CODEC(name, value, enumerator, scheme, summary) \
   case Codec::enumerator:                                      \
-    return kernels_of_scheme<codec::scheme>(dtype);
+    return kernels_if_any<codec::scheme>(dtype);
 #include "codec/codecs.def"
 #undef SENNIT_CODEC
   }

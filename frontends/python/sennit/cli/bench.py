@@ -15,10 +15,10 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import sennit
-from sennit import codecs, schedules
+from sennit import schedules
 from sennit.cli import bench_against, bench_document, bench_gpu, launcher, names, plot, rivals
 from sennit.cli.against_table import AgainstTable, summarize
-from sennit.cli.bench_options import bench_options, refuse_pair_beyond
+from sennit.cli.bench_options import bench_options, refuse_pair_beyond, refuse_unknown_codec
 from sennit.cli.bench_table import BenchTable
 from sennit.cli.failure import EXIT_DONE, EXIT_RANK_FAILED, EXIT_WRONG, Failure, missing
 from sennit.cli.files import read_text
@@ -130,11 +130,7 @@ def _refuse_what_is_missing(options: Mapping[str, Any]) -> None:
 
 
 def _refuse_what_has_no_codec(options: Mapping[str, Any]) -> None:
-    known = (*codecs.names(), "none")
-    if options["codec"] not in known:
-        raise click.UsageError(
-            f"there is no codec {options['codec']!r} for --codec; there are: {', '.join(known)}"
-        )
+    refuse_unknown_codec(options["codec"])
     if options["against"]:
         raise click.UsageError("--codec is not for --against: rivals have none")
     if "barrier" in options["collectives"]:

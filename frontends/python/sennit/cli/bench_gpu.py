@@ -9,7 +9,7 @@ import click
 
 from sennit import _core
 from sennit.cli import compare_program, gpu_rows, names
-from sennit.cli.bench_options import refuse_pair_beyond
+from sennit.cli.bench_options import refuse_pair_beyond, refuse_unknown_codec
 from sennit.cli.failure import EXIT_RANK_FAILED, Failure, missing
 from sennit.cli.gpu_table import GpuTable
 from sennit.cli.sizes import sweep
@@ -43,7 +43,6 @@ _FIXED: dict[str, tuple[Any, ...]] = {
     "op": ("sum",),
     "root": (None, 0),
     "tile_bytes": (None,),
-    "codec": (None,),
     "in_place": (False,),
     "seed": (1,),
     "max_seconds": (None,),
@@ -85,6 +84,7 @@ def refuse_what_is_not_meant(options: Mapping[str, Any], place: launcher.Place |
                 f"{words} is for --executor host; GPU ranks are timed with "
                 f"{' or '.join(str(value) for value in values if value is not None) or 'none'}"
             )
+    refuse_unknown_codec(options["codec"])
     for collective in options["collectives"]:
         _expect_one_of(collective, _COLLECTIVES, "--executor cuda times")
     _expect_one_of(options["mode"] or _MODES[0], _MODES, "--mode of GPU ranks is")
@@ -203,6 +203,7 @@ def arguments_of(order: Mapping[str, Any], nccl: str | None) -> list[str]:
         "--registered": None if order["registered"] is None else _yes_or_no(order["registered"]),
         "--algorithm": order["algorithm"],
         "--protocol": order["protocol"],
+        "--codec": order["codec"],
         "--sm-budget": order["sm_budget"],
         **_words_of_paths(order),
         **_words_of_messages(order),

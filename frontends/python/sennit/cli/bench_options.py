@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from sennit import codecs
 from sennit.cli import names
 from sennit.cli.plot import parse_plot
 from sennit.cli.schedule_file import schedule_option
@@ -54,6 +55,19 @@ def _parse_shares(ctx: click.Context, param: click.Parameter, value: str | None)
             f"{value!r} is not percent from 1 to 100, like 6 or 4,8, nor dynamic", ctx, param
         )
     return tuple(share if share == "dynamic" else str(int(share)) for share in shares)
+
+
+def refuse_unknown_codec(codec: str | None) -> None:
+    """Refuse a codec that there is not.
+
+    Raises:
+        click.UsageError: There is none of this name.
+    """
+    known = (*codecs.names(), "none")
+    if codec is not None and codec not in known:
+        raise click.UsageError(
+            f"there is no codec {codec!r} for --codec; there are: {', '.join(known)}"
+        )
 
 
 def refuse_pair_beyond(ranks: int, pair: list[int] | None) -> None:
@@ -211,7 +225,7 @@ _OPTIONS = (
     click.option(
         "--codec",
         metavar="NAME",
-        help="Host ranks: by name (see `sennit codec`), on random data, with the error.",
+        help="By name (see `sennit codec`), on random data, with the error.",
     ),
     click.option("--in-place", is_flag=True, help="Send and receive in the same buffer."),
     click.option(

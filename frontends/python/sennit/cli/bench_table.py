@@ -88,13 +88,12 @@ class BenchTable:
             *(f"{time[quantile]:.2f}" for quantile in ("min", "p50", "p95")),
             f"{row['algbw_GBps']:.3f}",
             f"{row['busbw_GBps']:.3f}",
-            _error(row) if "codec" in row else _wrong(row),
+            data_cell(row),
         ]
 
 
-def _wrong(row: dict[str, Any]) -> str:
+def data_cell(row: dict[str, Any]) -> str:
+    """The last column: wrong elements of a row, or its error by a codec."""
+    if "codec" in row:
+        return "N/A" if row["error"] is None else f"{row['error']['rms']:.2e}"
     return "N/A" if row["wrong"] is None else str(row["wrong"])
-
-
-def _error(row: dict[str, Any]) -> str:
-    return "N/A" if row["error"] is None else f"{row['error']['rms']:.2e}"

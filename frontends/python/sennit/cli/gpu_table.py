@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from sennit.cli.bench_table import BenchTable
+from sennit.cli.bench_table import BenchTable, data_cell
 from sennit.cli.gpu_rows import MODES, STAGED, floor_text
 from sennit.cli.names import REDUCING
 
@@ -43,8 +43,9 @@ class GpuTable(BenchTable):
 
     def _describe(self, order: dict[str, Any], ranks: int) -> None:
         checked = "checked against" if order["check"] else "not checked, beside"
+        coded = f"codec {order['codec']}, " if order.get("codec") else ""
         self._console.print(
-            f"{order['collective']}, {ranks} GPU ranks, {order['mode']}, "
+            f"{order['collective']}, {ranks} GPU ranks, {order['mode']}, {coded}"
             f"{order['iterations']} samples after {order['warmup']}, {checked} {self._rival}"
         )
 
@@ -79,5 +80,5 @@ class GpuTable(BenchTable):
             f"{row['busbw_GBps']:.3f}",
             *(rivals.get(name, "-") for name in (*MODES, STAGED)),
             f"{row['ratio']:.2f}",
-            "N/A" if row["wrong"] is None else str(row["wrong"]),
+            data_cell(row),
         ]
