@@ -164,7 +164,7 @@ namespace {
 struct Copies {
   const LinkModel& link;
   double bytes;
-  double free = 0;              // when the last of them has ended
+  double free = 0;             // when the last of them has ended
   std::deque<double> begun{};  // when the start-ups of the others have ended, or with a change of
                                // context, when they were asked for
 };
@@ -189,9 +189,9 @@ class SharedGpu {
     if (kind.begun.empty()) {
       return std::numeric_limits<double>::infinity();
     }
-    return switch_s_ == 0 ? std::max(kind.free, kind.begun.front()) + kind.bytes / kind.link.bytes_per_s
-                          : std::max(busy_, kind.begun.front()) + switch_s_ +
-                                kind.link.message(kind.bytes);
+    return switch_s_ == 0
+               ? std::max(kind.free, kind.begun.front()) + kind.bytes / kind.link.bytes_per_s
+               : std::max(busy_, kind.begun.front()) + switch_s_ + kind.link.message(kind.bytes);
   }
   // Which ends next; none is left where its end is infinite.
   Copies& next() { return next_end(device) <= next_end(host) ? device : host; }
@@ -229,7 +229,8 @@ double shared_gpu_copies(const SharedGpuModel& model, double bytes, int device, 
 }
 
 double shared_gpu_reduction(const SharedGpuModel& model, double bytes) {
-  return model.switch_s + model.device.start_s + (model.ranks + 1) * bytes / model.memory_bytes_per_s;
+  return model.switch_s + model.device.start_s +
+         (model.ranks + 1) * bytes / model.memory_bytes_per_s;
 }
 
 // The gather as the leader drives it.
@@ -258,7 +259,8 @@ DynamicGather dynamic_gather(const SharedGpuModel& model, double bytes) {
     // A last copy of a kind of which none has ended is sent again by the other kind.
     const bool is_last = waiting == 0 && gpu.device.begun.size() + gpu.host.begun.size() == 1;
     const Copies& other = is_device ? gpu.host : gpu.device;
-    if (is_last && other.begun.size() == 1 && (is_device ? result.host_ended : result.device_ended) == 0) {
+    if (is_last && other.begun.size() == 1 &&
+        (is_device ? result.host_ended : result.device_ended) == 0) {
       const double again = result.seconds + model.switch_s + kind.link.message(bytes);
       result.seconds = std::min(gpu.next_end(other), again);
       break;

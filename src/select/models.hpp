@@ -108,15 +108,15 @@ struct SharedGpuModel {
   double switch_s = 0;            // between kernels of two processes; 0 with MPS
 };
 
-// With MPS start-ups go through one queue, and the two kinds of copy overlap. Without it one rank has
-// the GPU at a time.
+// With MPS start-ups go through one queue, and the two kinds of copy overlap. Without it one rank
+// has the GPU at a time.
 //
 // With the split between the two kinds of copy that is best for the size, as a tuned table has it.
 double shared_gpu_static(const SharedGpuModel& model, double bytes);
 // The leader starts one copy of each kind; when one ends, it starts 2^d of its kind, where d is how
-// many more of that kind have ended (one, if d is not above 0). A last copy of a kind of which none has
-// ended is sent again by the other. The copies back go by what was learnt: all of the kind that was
-// ahead.
+// many more of that kind have ended (one, if d is not above 0). A last copy of a kind of which none
+// has ended is sent again by the other. The copies back go by what was learnt: all of the kind that
+// was ahead.
 double shared_gpu_dynamic(const SharedGpuModel& model, double bytes);
 
 // ---- Lower bounds on a switch whose ports carry B each way

@@ -57,6 +57,9 @@ class CodedCallsOfGpus : public FakeGpus, public ::testing::WithParamInterface<F
         }
       }
     }
+    if (op_ == std::nullopt) {
+      return [] {};  // it moves messages, which fakes do not
+    }
     // One operand alone is a contribution that is scaled; others have been.
     return [this, call = *static_cast<const stream::ReductionCall*>(parameters)] {
       const bool is_scaling = call.operand_count == 1;
@@ -68,7 +71,7 @@ class CodedCallsOfGpus : public FakeGpus, public ::testing::WithParamInterface<F
       std::copy_n(call.operands[0].scalar.begin(), scaling.scalar.size(), scaling.scalar.begin());
       const auto bytes = static_cast<std::int64_t>(size_bytes(GetParam().dtype));
       reduce(GetParam().dtype,
-             op_,
+             *op_,
              scaling,
              {.out = call.outputs[0],
               .operands = operands,
@@ -161,7 +164,7 @@ class CodedCallsOfGpus : public FakeGpus, public ::testing::WithParamInterface<F
     }
   }
 
-  ReduceOp op_ = ReduceOp::kSum;
+  std::optional<ReduceOp> op_{};  // of the reductions, where there are any
 };
 
 constexpr std::array kCounts = {1, 127, 4'001, 60'000};
@@ -227,7 +230,8 @@ TEST_P(CodedCallsOfGpus, MessagesHoldWhatTheCodecLeaves) {
       op.collective = Collective::kSendRecv;
       op.is_send = is_send;
       op.peer = (rank.rank + (is_send ? 1 : kRanks - 1)) % kRanks;
-      (is_send ? op.send : op.recv) = memory;
+      op.send = is_send ? memory : nullptr;
+      op.recv = is_send ? nullptr : memory;
       op.count = kMost;
       op.dtype = GetParam().dtype;
       op.request.codec = codec;
@@ -235,7 +239,7 @@ TEST_P(CodedCallsOfGpus, MessagesHoldWhatTheCodecLeaves) {
       return DeviceComm::Call{op, rank.stream};
     };
     const char* const codec = GetParam().codec;
-    for (int round = 0; round < 2; ++round) {
+    for (int round = 0; round < 3; ++round) {  // kernels carry the first out of an allocation
       const std::array calls = {
           end(true, out, ""), end(true, out, codec), end(false, plain, ""), end(false, in, codec)};
       const Status status = rank.comm->enqueue(calls);
