@@ -35,7 +35,7 @@ share them; their rival is copies through host memory, since NCCL refuses that.
   --path NAME            nvlink, host, nvlink+host or nvlink+host:8 (percent through the host), and
   --protocol NAME        ll, ll128, slots, direct_put, direct_get or copy_engines; default: its
                          choice
-  --codec NAME           q8, zfp:8, ...: rows tell the error in place of wrong elements
+  --codec NAME           q8, zfp:8, ...: rows have the error in place of wrong elements
   --against NAME         further ways of Sennit: engines (and kernels by hand) or shares
   --beside NAME          time calls together with matmul (products of cuBLAS) or copy (of the GPU's
                          memory, by a kernel), and each alone

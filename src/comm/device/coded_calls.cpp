@@ -62,7 +62,7 @@ CodedCalls::~CodedCalls() {
 }
 
 Status CodedCalls::check(const Operation& operation, Codec codec) const {
-  if (!coded::CodecKernels::has(codec, operation.dtype)) {
+  if (!CodecKernels::has(codec, operation.dtype)) {
     return fail(Code::kUnsupported,
                 "codec {} is for host ranks: the lengths of its blocks vary, and GPU ranks have no "
                 "kernels for it yet",

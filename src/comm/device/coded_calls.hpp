@@ -9,8 +9,8 @@
 #pragma once
 
 #include "codec/codec.hpp"
+#include "comm/device/codec_kernels.hpp"
 #include "drivers/cuda/cuda.hpp"
-#include "exec/coded/codec_kernels.hpp"
 #include "world/operation.hpp"
 
 #include <cstddef>
@@ -64,7 +64,7 @@ class CodedCalls {
   Result<std::byte*> memory_of(std::int64_t bytes, void* stream);
 
   CudaDriver& driver_;
-  coded::CodecKernels kernels_;
+  CodecKernels kernels_;
   int rank_;
   int ranks_;
   bool has_a_process_each_;

@@ -1,9 +1,9 @@
 // Calls with a codec, of ranks with fake GPUs: their results are those of host ranks, to the bit.
 // Copy engines move the bytes; what the kernels do runs on the host.
 #include "codec/codec.hpp"
-#include "comm/device/testing/fake_gpus.hpp"
+#include "comm/device/testing/offering_gpus.hpp"
 #include "comm/progress_engine.hpp"
-#include "exec/coded/codec_call.hpp"
+#include "exec/coded/testing/fake_codec_kernels.hpp"
 #include "exec/stream/reduction.hpp"
 #include "types/reduce.hpp"
 
@@ -27,38 +27,17 @@ struct Form {
   Dtype dtype;
 };
 
-class CodedCallsOfGpus : public FakeGpus, public ::testing::WithParamInterface<Form> {
+class CodedCallsOfGpus : public OfferingGpus, public ::testing::WithParamInterface<Form> {
  protected:
   static constexpr std::int64_t kMost = 60'000;  // elements of a part
 
   // Runs what the kernel of a coded call with these operators does.
   std::function<void()> run_kernel(const void* kernel, const void* parameters) const {
-    for (const Codec codec : kCodecs) {
-      for (const Dtype dtype : kDtypes) {
-        if (kernel != nullptr && kernel == coded::encode_kernel(codec, dtype)) {
-          return [codec, dtype, call = *static_cast<const coded::CodecCall*>(parameters)] {
-            for (int i = 0; i < call.part_count; ++i) {
-              const auto& [from, to, count] = call.parts[static_cast<std::size_t>(i)];
-              EXPECT_EQ(reinterpret_cast<std::uintptr_t>(to) % coded::kCodedAlignBytes, 0);
-              (void)encode(codec, dtype, from, static_cast<std::size_t>(count), to);
-            }
-          };
-        }
-        if (kernel != nullptr && kernel == coded::decode_kernel(codec, dtype)) {
-          return [codec, dtype, call = *static_cast<const coded::CodecCall*>(parameters)] {
-            for (int i = 0; i < call.part_count; ++i) {
-              const auto& [from, to, count] = call.parts[static_cast<std::size_t>(i)];
-              const auto elements = static_cast<std::size_t>(count);
-              const std::span bytes(reinterpret_cast<const unsigned char*>(from),
-                                    take(most_coded_bytes(codec, dtype, elements)));
-              EXPECT_TRUE(decode(codec, dtype, bytes, to, elements).ok());
-            }
-          };
-        }
-      }
+    if (std::function<void()> coded = coded::fake_codec_kernel(kernel, parameters)) {
+      return coded;
     }
     if (op_ == std::nullopt) {
-      return [] {};  // it moves messages, which fakes do not
+      return fake_pairs_kernel(kernel, parameters);
     }
     // One operand alone is a contribution that is scaled; others have been.
     return [this, call = *static_cast<const stream::ReductionCall*>(parameters)] {
@@ -127,7 +106,7 @@ class CodedCallsOfGpus : public FakeGpus, public ::testing::WithParamInterface<F
   void compare(Rank& rank, Operation operation, bool in_place) {
     operation.dtype = GetParam().dtype;
     operation.request.codec = GetParam().codec;
-    operation.request.protocol = "copy_engines";
+    operation.request.protocol = operation.varying ? "" : "copy_engines";
     std::array<std::byte*, 2> sent{};
     std::array<std::byte*, 2> received{};
     for (std::size_t i = 0; i < 2; ++i) {
@@ -215,7 +194,55 @@ TEST_P(CodedCallsOfGpus, ReduceAsHostRanksDo) {
   }
 }
 
-// In a ring, beside a message without codec.
+// Blocks of lengths that differ, some of them empty, with gaps between them.
+TEST_P(CodedCallsOfGpus, MoveBlocksOfAnyLengthsAsHostRanksDo) {
+  run([&](Rank& rank) {
+    rank.cuda->run_kernels([this](auto... given) { return run_kernel(given...); });
+    const auto length = [](int from, int to) { return ((from * 3 + to * 5) % 4) * 1'501; };
+    for (const Collective collective : {Collective::kAllGather,
+                                        Collective::kAllToAll,
+                                        Collective::kGather,
+                                        Collective::kScatter}) {
+      Operation op;
+      op.collective = collective;
+      op.varying = true;
+      op.root = 2;
+      const auto add = [](std::vector<ElementRange>& ranges, std::int64_t count) {
+        const std::int64_t begin =
+            ranges.empty() ? 3 : ranges.back().begin + ranges.back().length + 3;
+        ranges.push_back({.begin = begin, .length = count});
+      };
+      const bool sends_each = collective == Collective::kAllToAll ||
+                              (collective == Collective::kScatter && rank.rank == op.root);
+      const bool gets_each = collective == Collective::kAllToAll ||
+                             collective == Collective::kAllGather ||
+                             (collective == Collective::kGather && rank.rank == op.root);
+      const bool is_of_sender =
+          collective == Collective::kAllGather || collective == Collective::kGather;
+      for (int peer = 0; peer < kRanks; ++peer) {
+        if (sends_each) {
+          add(op.inputs, length(rank.rank, peer));
+        }
+        if (gets_each) {
+          add(op.outputs, length(peer, is_of_sender ? 1 : rank.rank));
+        }
+      }
+      if (is_of_sender) {
+        add(op.inputs, length(rank.rank, 1));
+      }
+      if (collective == Collective::kScatter) {
+        add(op.outputs, length(op.root, rank.rank));
+      }
+      op.count = kMost;
+      for (int i = 0; i < 3; ++i) {
+        compare(rank, op, /*in_place=*/false);
+        meet();
+      }
+    }
+  });
+}
+
+// In a ring, in one group with a message without codec.
 TEST_P(CodedCallsOfGpus, MessagesHoldWhatTheCodecLeaves) {
   run([&](Rank& rank) {
     rank.cuda->run_kernels([this](auto... given) { return run_kernel(given...); });

@@ -1,4 +1,4 @@
-// A build without CUDA has no kernels, but marks that fakes tell them by.
+// A build without CUDA has no kernels, but marks by which fakes recognise them.
 #include "codec/codec.hpp"
 #include "exec/coded/codec_call.hpp"
 

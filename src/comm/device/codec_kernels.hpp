@@ -10,25 +10,25 @@
 #include <set>
 #include <span>
 
-namespace sennit::coded {
+namespace sennit {
 
 class CodecKernels {
  public:
-  using Part = CodecCall::Part;
+  using Part = coded::CodecCall::Part;
 
   // `driver` outlives the result.
   explicit CodecKernels(CudaDriver& driver) : driver_(driver) {}
 
   [[nodiscard]] static bool has(Codec codec, Dtype dtype) {
-    return encode_kernel(codec, dtype) != nullptr;
+    return coded::encode_kernel(codec, dtype) != nullptr;
   }
 
   // Parts without elements are left out.
   Status encode(Codec codec, Dtype dtype, std::span<const Part> parts, void* stream) {
-    return code(encode_kernel(codec, dtype), codec, dtype, parts, stream);
+    return code(coded::encode_kernel(codec, dtype), codec, dtype, parts, stream);
   }
   Status decode(Codec codec, Dtype dtype, std::span<const Part> parts, void* stream) {
-    return code(decode_kernel(codec, dtype), codec, dtype, parts, stream);
+    return code(coded::decode_kernel(codec, dtype), codec, dtype, parts, stream);
   }
   // The types and operators are those of stream::has_reduction().
   Status reduce(Dtype dtype, ReduceOp op, const stream::ReductionCall& call, void* stream);
@@ -42,4 +42,4 @@ class CodecKernels {
   std::set<const void*> loaded_;
 };
 
-}  // namespace sennit::coded
+}  // namespace sennit

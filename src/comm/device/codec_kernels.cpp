@@ -1,10 +1,10 @@
-#include "exec/coded/codec_kernels.hpp"
+#include "comm/device/codec_kernels.hpp"
 
 #include "codec/codec.hpp"
 
 #include <algorithm>
 
-namespace sennit::coded {
+namespace sennit {
 
 // While the stream captures CUDA is left to load it when the graph is made.
 Status CodecKernels::load(const void* kernel, void* stream) {
@@ -21,18 +21,19 @@ Status CodecKernels::load(const void* kernel, void* stream) {
 
 Status CodecKernels::code(
     const void* kernel, Codec codec, Dtype dtype, std::span<const Part> parts, void* stream) {
-  CodecCall call{.numbers = blocks_of(codec, dtype).numbers};
+  coded::CodecCall call{.numbers = blocks_of(codec, dtype).numbers};
   std::int64_t tiles = 0;
   const auto launch = [&]() -> Status {
     if (call.part_count == 0) {
       return {};
     }
     SENNIT_RETURN_IF_ERROR(load(kernel, stream));
-    SENNIT_RETURN_IF_ERROR(driver_.launch(
-        kernel,
-        {.blocks = static_cast<unsigned>(std::min(tiles, kCodecBlocks)), .threads = kCodecThreads},
-        &call,
-        stream));
+    SENNIT_RETURN_IF_ERROR(
+        driver_.launch(kernel,
+                       {.blocks = static_cast<unsigned>(std::min(tiles, coded::kCodecBlocks)),
+                        .threads = coded::kCodecThreads},
+                       &call,
+                       stream));
     call.part_count = 0;
     tiles = 0;
     return {};
@@ -43,7 +44,7 @@ Status CodecKernels::code(
     }
     call.parts[static_cast<std::size_t>(call.part_count++)] = part;
     const auto bytes = part.count * static_cast<std::int64_t>(size_bytes(dtype));
-    tiles += (bytes + kCodecTileBytes - 1) / kCodecTileBytes;
+    tiles += (bytes + coded::kCodecTileBytes - 1) / coded::kCodecTileBytes;
     if (call.part_count == static_cast<std::int32_t>(call.parts.size())) {
       SENNIT_RETURN_IF_ERROR(launch());
     }
@@ -67,4 +68,4 @@ Status CodecKernels::reduce(Dtype dtype,
       stream);
 }
 
-}  // namespace sennit::coded
+}  // namespace sennit
