@@ -68,6 +68,14 @@ Status CodedCalls::check(const Operation& operation, Codec codec) const {
                 "kernels for it yet",
                 name(codec));
   }
+  // Far below where sums of coded bytes overflow.
+  if (operation.count >
+      INT64_MAX / 4 / ranks_ / static_cast<std::int64_t>(size_bytes(operation.dtype))) {
+    return fail(Code::kInvalidArgument,
+                "{} elements of {} are more than memory can hold: check the count",
+                operation.count,
+                name(operation.dtype));
+  }
   if (!has_a_process_each_) {
     return fail(Code::kUnsupported,
                 "{} cannot have codec {}: ranks that are threads of one process would allocate "

@@ -29,7 +29,7 @@ struct CodecCall {
 inline constexpr std::int64_t kCodedAlignBytes = 16;
 inline constexpr unsigned kCodecThreads = 128;
 // Of values, the least that a thread block codes at once.
-inline constexpr std::int64_t kCodecTileBytes = 64 * kCodecThreads;
+inline constexpr std::int64_t kCodecTileBytes = std::int64_t{64} * kCodecThreads;
 // Eight an SM of an H100: by then a codec is as fast as its integer instructions allow.
 inline constexpr std::int64_t kCodecBlocks = 1056;
 
