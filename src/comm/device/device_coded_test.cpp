@@ -89,7 +89,8 @@ class CodedCallsOfGpus : public OfferingGpus, public ::testing::WithParamInterfa
         std::memcpy(memory + at, two.data(), 8);
       } else {
         for (int i = 0; i < 4; ++i) {
-          const auto bits = static_cast<std::uint16_t>(0x3f00 + (at * 7 + rank.rank * 31 + i) % 99);
+          const auto bits =
+              static_cast<std::uint16_t>(0x3f00 + (at * 7 + std::int64_t{31} * rank.rank + i) % 99);
           std::memcpy(memory + at + std::ptrdiff_t{2} * i, &bits, 2);
         }
       }
