@@ -82,18 +82,22 @@ class CodedCallsOfGpus : public OfferingGpus, public ::testing::WithParamInterfa
     for (std::int64_t at = 0; at < bytes; at += 8) {
       const double wave = std::sin(static_cast<double>(at + std::int64_t{977} * rank.rank) / 50.0) *
                           (1 + rank.rank);
+      std::array<std::byte, 8> values{};
       if (GetParam().dtype == Dtype::kFloat64 || GetParam().dtype == Dtype::kComplex128) {
-        std::memcpy(memory + at, &wave, 8);
+        std::memcpy(values.data(), &wave, 8);
       } else if (GetParam().dtype == Dtype::kFloat32 || GetParam().dtype == Dtype::kComplex64) {
         const std::array two = {static_cast<float>(wave), static_cast<float>(wave) / 3};
-        std::memcpy(memory + at, two.data(), 8);
+        std::memcpy(values.data(), two.data(), 8);
       } else {
-        for (int i = 0; i < 4; ++i) {
-          const auto bits =
-              static_cast<std::uint16_t>(0x3f00 + (at * 7 + std::int64_t{31} * rank.rank + i) % 99);
-          std::memcpy(memory + at + std::ptrdiff_t{2} * i, &bits, 2);
+        for (std::size_t i = 0; i < 4; ++i) {
+          const auto bits = static_cast<std::uint16_t>(
+              0x3f00 + (at * 7 + std::int64_t{31} * rank.rank + static_cast<int>(i)) % 99);
+          std::memcpy(&values[2 * i], &bits, 2);
         }
       }
+      std::memcpy(memory + at,
+                  values.data(),
+                  static_cast<std::size_t>(std::min<std::int64_t>(8, bytes - at)));
     }
   }
 
