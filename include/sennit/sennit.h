@@ -301,8 +301,30 @@ SENNIT_API sennit_status_t sennit_redop_destroy(sennit_redop_t op, sennit_comm_t
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
+/* What an all_reduce by SENNIT_SUM of bfloat16 or float16 on GPU ranks goes on to do with its sum,
+ * for each row of row_elements:
+ *
+ *   residual  = residual + sum            rounded to the dtype
+ *   recv      = residual / sqrt(mean(residual * residual) + epsilon) * weight
+ *   quantized = recv / *scale             SENNIT_FLOAT8_E4M3FN, limited to 448
+ *
+ * in one kernel with the all_reduce where messages are small; the bits are those of a kernel behind
+ * it. Mean and factors are computed in float. Buffers are memory that the GPU of this rank can use;
+ * ranks with equal residuals and weights get equal results. A row is a multiple of 16 bytes, and
+ * send, recv, residual and weight begin on boundaries of 16 bytes. The count is whole rows. */
+typedef struct sennit_rms_norm_t {
+  size_t struct_size;
+  size_t row_elements;
+  double epsilon;
+  void* residual;     /* as many elements as the call has; NULL: zeros, and nothing is stored */
+  const void* weight; /* of one row; NULL: ones */
+  void* quantized;    /* a byte for each element; NULL: not stored */
+  const float* scale; /* NULL: 1 */
+} sennit_rms_norm_t;
+#define SENNIT_RMS_NORM_INITIALIZER {sizeof(sennit_rms_norm_t), 0, 0, 0, 0, 0, 0}
+
 /* A field that is zero or NULL leaves the choice to the library. All ranks must request the same,
- * except deadline_s and work. A request that cannot be met is an error. */
+ * except deadline_s, work and the buffers of rms_norm. A request that cannot be met is an error. */
 typedef struct sennit_call_options_t {
   size_t struct_size;
   const char* algorithm; /* name of a row of docs/algorithms.md */
@@ -323,8 +345,10 @@ typedef struct sennit_call_options_t {
                             docs/codecs.md says. SENNIT_UNSUPPORTED for a type that it does not
                             take, and for a lossy one in a reproducible call */
   int32_t tag;           /* of a send or recv, see there; not negative. Host ranks of one node */
+  const sennit_rms_norm_t* rms_norm; /* of an all_reduce; read before the call returns */
 } sennit_call_options_t;
-#define SENNIT_CALL_OPTIONS_INITIALIZER {sizeof(sennit_call_options_t), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define SENNIT_CALL_OPTIONS_INITIALIZER \
+  {sizeof(sennit_call_options_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 SENNIT_API sennit_status_t sennit_all_reduce(const void* send,
                                              void* recv,

@@ -29,7 +29,27 @@ Result<sennit_call_options_t> read_options(const sennit_call_options_t& options)
   return full;
 }
 
-void set_request(const sennit_call_options_t& options, Operation& operation) {
+Result<RmsNorm> read_rms_norm(const sennit_rms_norm_t& given) {
+  sennit_rms_norm_t full = SENNIT_RMS_NORM_INITIALIZER;
+  if (given.struct_size < sizeof(std::size_t)) {
+    return fail(Code::kInvalidArgument, "rms_norm was not set by SENNIT_RMS_NORM_INITIALIZER");
+  }
+  std::memcpy(&full, &given, std::min(given.struct_size, sizeof(full)));
+  if (full.row_elements > static_cast<std::size_t>(RmsNorm::kMostElements)) {
+    return fail(Code::kInvalidArgument,
+                "rms_norm of rows of {} elements; they have up to {}",
+                full.row_elements,
+                RmsNorm::kMostElements);
+  }
+  return RmsNorm{.row_elements = static_cast<std::int64_t>(full.row_elements),
+                 .epsilon = static_cast<float>(full.epsilon),
+                 .residual = full.residual,
+                 .weight = full.weight,
+                 .quantized = full.quantized,
+                 .scale = full.scale};
+}
+
+Status set_request(const sennit_call_options_t& options, Operation& operation) {
   const auto text = [](const char* value) { return std::string(value == nullptr ? "" : value); };
   operation.request = {.algorithm = text(options.algorithm),
                        .path = text(options.path),
@@ -39,6 +59,10 @@ void set_request(const sennit_call_options_t& options, Operation& operation) {
                        .codec = text(options.codec)};
   operation.deadline_s = options.deadline_s;
   operation.tag = options.tag;
+  if (options.rms_norm != nullptr) {
+    SENNIT_ASSIGN_OR_RETURN(operation.rms_norm, read_rms_norm(*options.rms_norm));
+  }
+  return {};
 }
 
 Result<std::shared_ptr<Work>> post(sennit_comm_t comm, const Operation& operation) {
@@ -87,8 +111,15 @@ Status submit(sennit_comm_t comm,
   }
   if (given != nullptr) {
     SENNIT_ASSIGN_OR_RETURN(const sennit_call_options_t options, read_options(*given));
-    set_request(options, operation);
+    SENNIT_RETURN_IF_ERROR(set_request(options, operation));
     wanted = options.work;
+  }
+  if (operation.rms_norm && comm->device == nullptr) {
+    return fail(
+        Code::kUnsupported,
+        "{} with rms_norm on communicator '{}', which joins host ranks: it is for GPU ranks",
+        name_of(operation),
+        comm->config.name);
   }
   if (comm->device != nullptr && (operation.tag != 0 || operation.peer == kAnyRank)) {
     return fail(
@@ -143,7 +174,7 @@ bool is_plain(const sennit_call_options_t* options) {
          (options->struct_size == sizeof(*options) && options->algorithm == nullptr &&
           options->path == nullptr && options->protocol == nullptr && options->tile_bytes == 0 &&
           options->reproducible == 0 && options->codec == nullptr && options->deadline_s == 0 &&
-          options->work == nullptr && options->tag == 0);
+          options->work == nullptr && options->tag == 0 && options->rms_norm == nullptr);
 }
 
 // Most calls are like one that was made before.

@@ -73,6 +73,8 @@ class Executable {
   // Whether the input and the output of every rank have to be separate buffers, so that the plan is
   // no fallback for a call of which some rank, unknown to the others, works in place.
   [[nodiscard]] virtual bool needs_separate_buffers() const { return false; }
+  // Whether enqueue() does what the call asks for in rms_norm, too. The same on all ranks.
+  [[nodiscard]] virtual bool normalises(const Operation& /*operation*/) const { return false; }
   // Why this rank refuses such a call; what it refuses may be a matter of this rank alone.
   [[nodiscard]] virtual Status refuses(const Operation& /*operation*/) const { return {}; }
 

@@ -1,6 +1,7 @@
 #include "exec/gpu_context.hpp"
 
 #include "base/log.hpp"
+#include "exec/row_norm.hpp"
 #include "exec/sm/context.hpp"
 #include "exec/sm/peer_launcher.hpp"
 #include "exec/stream/copy_engines.hpp"
@@ -80,6 +81,18 @@ Result<std::unique_ptr<GpuContext>> GpuContext::create(CudaDriver& driver,
   context->open_copy_engines(driver, world, options);
   SENNIT_RETURN_IF_ERROR(context->agree_on_facts(driver, device, world, options, exchange));
   return context;
+}
+
+Status GpuContext::normalise_rows(const Operation& operation, void* stream) {
+  const RowNormCall norm = row_norm_call(operation);
+  SENNIT_ASSIGN_OR_RETURN(const void* const kernel,
+                          kernels_->kernels.normer(row_norm_kernel(operation.dtype), stream));
+  return kernels_->driver.launch(
+      kernel,
+      {.blocks = static_cast<unsigned>(std::min(norm.row_count, kMostRowBlocks)),
+       .threads = static_cast<unsigned>(row_threads(norm.row_bytes))},
+      &norm,
+      stream);
 }
 
 void GpuContext::open_copy_engines(CudaDriver& driver, World& world, const GpuOptions& options) {

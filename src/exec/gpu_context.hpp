@@ -6,6 +6,7 @@
 #include "drivers/cuda/cuda.hpp"
 #include "memory/device_memory.hpp"
 #include "select/device_choice.hpp"
+#include "world/operation.hpp"
 #include "world/world.hpp"
 
 #include <cstdint>
@@ -72,6 +73,8 @@ class GpuContext {
   [[nodiscard]] CopyEngines* copy_engines() { return copy_engines_.get(); }
   // Buffers that ranks have mapped for each other; null: they map none.
   [[nodiscard]] MessagePuts* message_puts() { return message_puts_.get(); }
+  // By a kernel of its own, what the operation asks for in rms_norm, of the sum in its output.
+  Status normalise_rows(const Operation& operation, void* stream);
 
  private:
   GpuContext();

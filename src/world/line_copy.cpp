@@ -11,6 +11,7 @@ void write_words(WireWriter& out, const CallWords& words) {
   out.number(words.count);
   out.number(words.plan_hash);
   out.number(words.codec);
+  out.number(words.row);
   out.number(std::uint8_t{words.varying});
 }
 
@@ -23,6 +24,7 @@ CallWords read_words(WireReader& in) {
   words.count = in.number<std::uint64_t>();
   words.plan_hash = in.number<std::uint64_t>();
   words.codec = in.number<std::uint32_t>();
+  words.row = in.number<std::uint32_t>();
   words.varying = in.number<std::uint8_t>() != 0;
   return words;
 }

@@ -211,6 +211,17 @@ Status check_buffers(const Operation& op, int rank, int ranks) {
   return {};
 }
 
+Status check_rms_norm(const Operation& op) {
+  if (op.collective != Collective::kAllReduce || op.op != ReduceOp::kSum) {
+    return fail(Code::kUnsupported,
+                "{} by {} with rms_norm: it is for all_reduce by sum",
+                name_of(op),
+                is_reduction(op.collective) ? name(op.op) : "no operator");
+  }
+  SENNIT_RETURN_IF_ERROR(check_rows(*op.rms_norm, op.count, op.dtype));
+  return check_places(*op.rms_norm, op.send, op.recv);
+}
+
 }  // namespace
 
 Status check_arguments(const Operation& op, int rank, int ranks) {
@@ -239,6 +250,9 @@ Status check_arguments(const Operation& op, int rank, int ranks) {
   if (op.varying) {
     SENNIT_RETURN_IF_ERROR(check_lengths(op, rank, ranks));
   }
+  if (op.rms_norm) {
+    SENNIT_RETURN_IF_ERROR(check_rms_norm(op));
+  }
   return check_buffers(op, rank, ranks);
 }
 
@@ -262,22 +276,25 @@ CallWords words_of(const Operation& operation,
     words.plan_hash = plan_hash;
     return words;
   }
-  return {.collective = static_cast<std::uint32_t>(operation.collective),
-          .dtype = static_cast<std::uint32_t>(operation.dtype),
-          .op = is_reduction(operation.collective) ? static_cast<std::uint32_t>(operation.op) : 0U,
-          .root = is_rooted(operation.collective) ? operation.root : -1,
-          .count = operation.varying ? 0 : static_cast<std::uint64_t>(operation.count),
-          .plan_hash = plan_hash,
-          .codec = codec ? static_cast<std::uint32_t>(*codec) : 0U,
-          .tag = operation.tag,
-          .varying = operation.varying};
+  return {
+      .collective = static_cast<std::uint32_t>(operation.collective),
+      .dtype = static_cast<std::uint32_t>(operation.dtype),
+      .op = is_reduction(operation.collective) ? static_cast<std::uint32_t>(operation.op) : 0U,
+      .root = is_rooted(operation.collective) ? operation.root : -1,
+      .count = operation.varying ? 0 : static_cast<std::uint64_t>(operation.count),
+      .plan_hash = plan_hash,
+      .codec = codec ? static_cast<std::uint32_t>(*codec) : 0U,
+      .tag = operation.tag,
+      .row = operation.rms_norm ? static_cast<std::uint32_t>(operation.rms_norm->row_elements) : 0U,
+      .varying = operation.varying};
 }
 
 std::uint32_t fingerprint_of(const CallWords& words) {
   std::uint64_t hash = words.plan_hash;
   for (const std::uint64_t word :
        {(std::uint64_t{words.varying} << 56) | (std::uint64_t{words.codec} << 48) |
-            (std::uint64_t{words.collective} << 40) | (std::uint64_t{words.dtype} << 32) | words.op,
+            (std::uint64_t{words.collective} << 40) | (std::uint64_t{words.dtype} << 32) |
+            (std::uint64_t{words.row} << 8) | words.op,
         static_cast<std::uint64_t>(words.root) ^ (static_cast<std::uint64_t>(words.tag) << 32),
         words.count}) {
     hash = mix(hash + 0x9e3779b97f4a7c15ULL + word);

@@ -6,6 +6,7 @@
 #include "select/select.hpp"
 #include "types/reduce.hpp"
 #include "types/types.hpp"
+#include "world/rms_norm.hpp"
 #include "world/status_line.hpp"
 
 #include <cstddef>
@@ -37,8 +38,9 @@ struct Operation {
   std::vector<ElementRange> inputs{};
   std::vector<ElementRange> outputs{};
   CallRequest request;
-  double deadline_s = 0;  // 0: the communicator's; negative: none
-  std::int32_t tag = 0;   // of a send or recv
+  double deadline_s = 0;              // 0: the communicator's; negative: none
+  std::int32_t tag = 0;               // of a send or recv
+  std::optional<RmsNorm> rms_norm{};  // of an all_reduce of GPU ranks: what becomes of its sum
   // What other ranks compare with their calls in place of this one: it moves bytes of that call.
   std::optional<CallWords> stands_for{};
 

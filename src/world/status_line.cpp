@@ -5,7 +5,7 @@ namespace sennit {
 void StatusLine::Words::put(const CallWords& words) {
   what.store((std::uint64_t{words.varying} << 56) | (std::uint64_t{words.codec} << 48) |
                  (std::uint64_t{words.collective} << 40) | (std::uint64_t{words.dtype} << 32) |
-                 words.op,
+                 (std::uint64_t{words.row} << 8) | words.op,
              std::memory_order_release);
   count.store(words.count, std::memory_order_release);
   plan_hash.store(words.plan_hash, std::memory_order_release);
@@ -20,12 +20,13 @@ CallWords StatusLine::Words::get() const {
   const std::uint64_t bits = what.load(std::memory_order_acquire);
   return {.collective = static_cast<std::uint32_t>((bits >> 40) & 0xff),
           .dtype = static_cast<std::uint32_t>((bits >> 32) & 0xff),
-          .op = static_cast<std::uint32_t>(bits),
+          .op = static_cast<std::uint32_t>(bits & 0xff),
           .root = static_cast<std::int32_t>(tag_and_root),
           .count = count.load(std::memory_order_acquire),
           .plan_hash = plan_hash.load(std::memory_order_acquire),
           .codec = static_cast<std::uint32_t>((bits >> 48) & 0xff),
           .tag = static_cast<std::int32_t>(tag_and_root >> 32),
+          .row = static_cast<std::uint32_t>((bits >> 8) & 0xffffff),
           .varying = (bits >> 56) != 0};
 }
 

@@ -37,6 +37,7 @@ struct CallWords {
   std::uint64_t plan_hash = 0;
   std::uint32_t codec = 0;  // by its number; 0: none
   std::int32_t tag = 0;     // of a send or recv
+  std::uint32_t row = 0;    // elements of a row that is normalised; 0: none. At most 24 bits
   bool varying = false;  // lengths differ by block; `count` is 0 then (see world/pair_counts.hpp)
 
   // In place of a plan's hash: the rank has refused the call, which others may have begun.
@@ -51,7 +52,7 @@ inline constexpr std::uint32_t kReportedStopped = 4;
 
 struct alignas(128) StatusLine {
   struct Words {
-    std::atomic<std::uint64_t> what{0};  // varying, codec, collective, dtype, op
+    std::atomic<std::uint64_t> what{0};  // varying, codec, collective, dtype, row, op
     std::atomic<std::int64_t> place{0};  // tag, root
     std::atomic<std::uint64_t> count{0};
     std::atomic<std::uint64_t> plan_hash{0};

@@ -289,6 +289,9 @@ std::string describe(const CallWords& words) {
   if (words.codec != 0) {
     text += fmt::format(", codec {}", name(static_cast<Codec>(words.codec)));
   }
+  if (words.row != 0) {
+    text += fmt::format(", with rms_norm of rows of {}", words.row);
+  }
   return words.plan_hash == CallWords::kRefused
              ? text + ", which was refused there: its own error says why"
              : text + fmt::format(" (plan {:08x})", static_cast<std::uint32_t>(words.plan_hash));

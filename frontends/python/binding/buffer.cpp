@@ -89,6 +89,19 @@ void Buffer::require_host(const std::string& what, const std::string& instead) c
   }
 }
 
+void require_place(const Buffer& buffer, int device) {
+  if (device < 0) {
+    buffer.require_host("the ranks of this communicator are host ranks, whose calls work on",
+                        "copy it to the host, or join GPU ranks by sennit.init(device=\"cuda\") "
+                        "(docs/python.md)");
+  } else if (buffer.place().type == nb::device::cuda::value &&
+             buffer.place().device != Place::kAnyDevice && buffer.place().device != device) {
+    raise(SENNIT_INVALID_ARGUMENT,
+          buffer.name() + " is in " + buffer.place().text() +
+              ", but this rank works on cuda:" + std::to_string(device));
+  }
+}
+
 void bind_buffer(nb::module_& module) {
   nb::class_<Buffer>(module, "Buffer")
       .def(nb::init<nb::handle,

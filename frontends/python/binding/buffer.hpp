@@ -53,6 +53,10 @@ Buffer buffer_of(nanobind::handle object,
                  bool writable,
                  std::optional<Stream> stream = std::nullopt);
 
+// Raises for memory that ranks of a communicator cannot use, as far as that shows without CUDA;
+// `device` is that of the rank, or negative for host ranks.
+void require_place(const Buffer& buffer, int device);
+
 void bind_buffer(nanobind::module_& module);
 
 }  // namespace sennit::python

@@ -31,20 +31,6 @@ void require_same_dtype(const Buffer& from, const Buffer& to) {
   }
 }
 
-// Raises for memory that ranks of the communicator cannot use, as far as that shows without CUDA.
-void require_place(const Buffer& buffer, int device) {
-  if (device < 0) {
-    buffer.require_host("the ranks of this communicator are host ranks, whose calls work on",
-                        "copy it to the host, or join GPU ranks by sennit.init(device=\"cuda\") "
-                        "(docs/python.md)");
-  } else if (buffer.place().type == nb::device::cuda::value &&
-             buffer.place().device != Place::kAnyDevice && buffer.place().device != device) {
-    raise(SENNIT_INVALID_ARGUMENT,
-          buffer.name() + " is in " + buffer.place().text() +
-              ", but this rank works on cuda:" + std::to_string(device));
-  }
-}
-
 // The stream on which the libraries of both buffers work; either may be null.
 Stream stream_of_buffers(const Buffer* from, const Buffer* to) {
   const bool has_first = from != nullptr && from->stream().exists();
@@ -111,6 +97,9 @@ Work::Work(nb::object comm, CallArguments arguments)
       dtype_ = buffer->dtype();
     }
   }
+  if (arguments_.options.rms_norm != nullptr && to != nullptr) {
+    arguments_.options.rms_norm->require_fit(*to, comm_->device());
+  }
   send_ = from == nullptr ? nullptr : from->data();
   recv_ = to == nullptr ? nullptr : to->data();
   if (is_on_gpu_ && !arguments_.options.stream) {
@@ -166,6 +155,9 @@ sennit_status_t Work::post_with(sennit_redop_t op) {
   options.reproducible = asked.reproducible ? 1 : 0;
   options.tag = asked.tag;
   options.codec = asked.codec ? asked.codec->c_str() : nullptr;
+  const sennit_rms_norm_t norm =
+      asked.rms_norm ? asked.rms_norm->in_c() : sennit_rms_norm_t SENNIT_RMS_NORM_INITIALIZER;
+  options.rms_norm = asked.rms_norm ? &norm : nullptr;
   const std::size_t count = arguments_.count;
   const int root = arguments_.root;
   switch (arguments_.collective) {
@@ -406,6 +398,7 @@ void bind_work(nb::module_& module) {
       .def(nb::init<std::vector<std::size_t>, std::vector<std::size_t>>(),
            nb::arg("counts"),
            nb::arg("displacements"));
+  bind_rms_norm(module);
   nb::class_<CallOptions>(module, "CallOptions")
       .def(nb::init<std::optional<std::string>,
                     double,
@@ -419,7 +412,15 @@ void bind_work(nb::module_& module) {
            nb::arg("codec") = nb::none(),
            nb::arg("stream") = nb::none(),
            nb::arg("tag") = 0)
-      .def_ro("stream", &CallOptions::stream);
+      .def_ro("stream", &CallOptions::stream)
+      .def(
+          "with_rms_norm",
+          [](const CallOptions& self, std::shared_ptr<const RmsNorm> norm) {
+            CallOptions options = self;
+            options.rms_norm = std::move(norm);
+            return options;
+          },
+          nb::arg("norm"));
   nb::class_<Work>(module, "Work")
       .def(
           "__init__",

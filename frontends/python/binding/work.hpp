@@ -4,6 +4,7 @@
 #include "buffer.hpp"
 #include "comm.hpp"
 #include "errors.hpp"
+#include "rms_norm.hpp"
 
 #include "sennit/sennit.h"
 
@@ -54,7 +55,8 @@ struct CallOptions {
   bool reproducible = false;
   std::optional<std::string> codec;
   std::optional<Stream> stream;
-  std::int32_t tag = 0;  // of a send or recv
+  std::int32_t tag = 0;                       // of a send or recv
+  std::shared_ptr<const RmsNorm> rms_norm{};  // of an all_reduce; null: none
 };
 
 // What a C function of the ABI takes, besides the communicator.

@@ -44,6 +44,7 @@ from sennit.elements import PremulSum, Typed, premulsum, typed
 from sennit.joining import init
 from sennit.locations import mpi_library, nccl_library
 from sennit.registration import Registration
+from sennit.rms_norm import RmsNorm
 from sennit.spawning import spawn
 from sennit.work import Work, group
 
@@ -69,6 +70,7 @@ __all__ = [
     "PremulSum",
     "RankFailed",
     "Registration",
+    "RmsNorm",
     "SystemFailure",
     "Typed",
     "Unsupported",

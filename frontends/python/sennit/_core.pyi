@@ -160,6 +160,18 @@ class CallOptions:
     ) -> None: ...
     @property
     def stream(self) -> int | None: ...
+    def with_rms_norm(self, norm: RmsNorm) -> CallOptions: ...
+
+class RmsNorm:
+    def __init__(
+        self,
+        row_elements: int,
+        epsilon: float,
+        residual: Buffer | None,
+        weight: Buffer | None,
+        quantized: Buffer | None,
+        scale: Buffer | None,
+    ) -> None: ...
 
 class Work:
     def __init__(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
+    from sennit.rms_norm import RmsNorm
     from sennit.schedules import Schedule
 
 _SETTLED_STATES = (0, 1)  # success, and still in progress: a communicator that has not failed
@@ -99,6 +100,7 @@ class Communicator:
         reproducible: bool = False,
         codec: str | None = None,
         stream: Any = None,
+        rms_norm: RmsNorm | None = None,
     ) -> Any:
         """Combine the arrays of all ranks, element by element, and give the result to all.
 
@@ -112,11 +114,14 @@ class Communicator:
             reproducible: See the class.
             codec: See the class.
             stream: See the class.
+            rms_norm: What becomes of the sum, on GPU ranks.
 
         Returns:
             `out`, of the shape of x where it was not given.
         """
         options = asked(algorithm, deadline_s, reproducible, schedule, codec, stream)
+        if rms_norm is not None:
+            options = rms_norm.added_to(options, x)
         return run(prepare(self._handle, Collective.ALL_REDUCE, x, out, op, 0, options))
 
     def reduce(

@@ -13,6 +13,7 @@ from sennit.work import Work, start
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sennit.rms_norm import RmsNorm
     from sennit.schedules import Schedule
 
 
@@ -40,9 +41,12 @@ class Starter:
         reproducible: bool = False,
         codec: str | None = None,
         stream: Any = None,
+        rms_norm: RmsNorm | None = None,
     ) -> Work:
         """Start an all_reduce."""
         options = asked(algorithm, deadline_s, reproducible, schedule, codec, stream)
+        if rms_norm is not None:
+            options = rms_norm.added_to(options, x)
         return start(prepare(self._handle, Collective.ALL_REDUCE, x, out, op, 0, options))
 
     def reduce(

@@ -6,19 +6,6 @@
 
 namespace sennit {
 
-// While the stream captures CUDA is left to load it when the graph is made.
-Status CodecKernels::load(const void* kernel, void* stream) {
-  if (loaded_.contains(kernel)) {
-    return {};
-  }
-  SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(stream));
-  if (!is_capturing) {
-    SENNIT_RETURN_IF_ERROR(driver_.preload(kernel));
-    loaded_.insert(kernel);
-  }
-  return {};
-}
-
 Status CodecKernels::code(
     const void* kernel, Codec codec, Dtype dtype, std::span<const Part> parts, void* stream) {
   coded::CodecCall call{.numbers = blocks_of(codec, dtype).numbers};
@@ -27,7 +14,7 @@ Status CodecKernels::code(
     if (call.part_count == 0) {
       return {};
     }
-    SENNIT_RETURN_IF_ERROR(load(kernel, stream));
+    SENNIT_RETURN_IF_ERROR(loaded_.load_for(stream, kernel));
     SENNIT_RETURN_IF_ERROR(
         driver_.launch(kernel,
                        {.blocks = static_cast<unsigned>(std::min(tiles, coded::kCodecBlocks)),
@@ -57,7 +44,7 @@ Status CodecKernels::reduce(Dtype dtype,
                             const stream::ReductionCall& call,
                             void* stream) {
   const void* const kernel = stream::reduction_kernel(dtype, op);
-  SENNIT_RETURN_IF_ERROR(load(kernel, stream));
+  SENNIT_RETURN_IF_ERROR(loaded_.load_for(stream, kernel));
   constexpr std::int64_t kBlockBytes = std::int64_t{16} * stream::kReductionThreads;
   const std::int64_t useful = (call.bytes + kBlockBytes - 1) / kBlockBytes;
   return driver_.launch(

@@ -5,9 +5,9 @@
 #include "base/status.hpp"
 #include "drivers/cuda/cuda.hpp"
 #include "exec/coded/codec_call.hpp"
+#include "exec/loaded_kernels.hpp"
 #include "exec/stream/reduction.hpp"
 
-#include <set>
 #include <span>
 
 namespace sennit {
@@ -17,7 +17,7 @@ class CodecKernels {
   using Part = coded::CodecCall::Part;
 
   // `driver` outlives the result.
-  explicit CodecKernels(CudaDriver& driver) : driver_(driver) {}
+  explicit CodecKernels(CudaDriver& driver) : driver_(driver), loaded_(driver) {}
 
   [[nodiscard]] static bool has(Codec codec, Dtype dtype) {
     return coded::encode_kernel(codec, dtype) != nullptr;
@@ -36,10 +36,9 @@ class CodecKernels {
  private:
   Status code(
       const void* kernel, Codec codec, Dtype dtype, std::span<const Part> parts, void* stream);
-  Status load(const void* kernel, void* stream);
 
   CudaDriver& driver_;
-  std::set<const void*> loaded_;
+  LoadedKernels loaded_;
 };
 
 }  // namespace sennit

@@ -34,6 +34,7 @@ Operation of_bytes(const Operation& operation, Codec codec, const void* send, vo
   bytes.dtype = Dtype::kUint8;
   bytes.op = ReduceOp::kSum;
   bytes.request.codec.clear();
+  bytes.rms_norm.reset();
   bytes.stands_for = words_of(operation, 0, codec);
   return bytes;
 }

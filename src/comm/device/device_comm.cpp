@@ -110,28 +110,45 @@ DeviceComm::~DeviceComm() {
 Status DeviceComm::check(const Operation& operation) const {
   SENNIT_RETURN_IF_ERROR(check_arguments(operation, world_.rank(), world_.size()));
   const BufferUse use = buffer_use(operation, world_.rank(), world_.size());
-  for (const auto& [pointer, is_used] :
-       {std::pair(operation.send, use.send),
-        std::pair(static_cast<const void*>(operation.recv), use.recv)}) {
-    if (!is_used) {
-      continue;
+  if (use.send) {
+    SENNIT_RETURN_IF_ERROR(check_memory(operation, "send", operation.send));
+  }
+  if (use.recv && operation.recv != operation.send) {
+    SENNIT_RETURN_IF_ERROR(check_memory(operation, "recv", operation.recv));
+  }
+  if (operation.rms_norm) {
+    const RmsNorm& norm = *operation.rms_norm;
+    for (const auto& [what, pointer] :
+         {std::pair("residual", static_cast<const void*>(norm.residual)),
+          std::pair("weight", norm.weight),
+          std::pair("quantized", static_cast<const void*>(norm.quantized)),
+          std::pair("scale", static_cast<const void*>(norm.scale))}) {
+      if (pointer != nullptr) {
+        SENNIT_RETURN_IF_ERROR(check_memory(operation, what, pointer));
+      }
     }
-    SENNIT_ASSIGN_OR_RETURN(const PointerFacts facts, driver_.facts_of(pointer));
-    if (facts.kind == MemoryKind::kPageable) {
-      return fail(Code::kInvalidArgument,
-                  "{}: the {} buffer is ordinary host memory, which a GPU cannot reach; use device "
-                  "or pinned memory",
-                  name(operation.collective),
-                  pointer == operation.send ? "send" : "recv");
-    }
-    if (facts.kind == MemoryKind::kDevice && facts.device != device_) {
-      return fail(Code::kInvalidArgument,
-                  "{}: the {} buffer lies on device {}, but this rank works on device {}",
-                  name(operation.collective),
-                  pointer == operation.send ? "send" : "recv",
-                  facts.device,
-                  device_);
-    }
+  }
+  return {};
+}
+
+Status DeviceComm::check_memory(const Operation& operation,
+                                std::string_view what,
+                                const void* pointer) const {
+  SENNIT_ASSIGN_OR_RETURN(const PointerFacts facts, driver_.facts_of(pointer));
+  if (facts.kind == MemoryKind::kPageable) {
+    return fail(Code::kInvalidArgument,
+                "{}: the {} buffer is ordinary host memory, which a GPU cannot reach; use device "
+                "or pinned memory",
+                name(operation.collective),
+                what);
+  }
+  if (facts.kind == MemoryKind::kDevice && facts.device != device_) {
+    return fail(Code::kInvalidArgument,
+                "{}: the {} buffer lies on device {}, but this rank works on device {}",
+                name(operation.collective),
+                what,
+                facts.device,
+                device_);
   }
   return {};
 }
@@ -222,11 +239,19 @@ Status DeviceComm::collective(const Call& call) {
       return watch_->give_up(enqueued.status());
     }
     if (*enqueued == Lack::kNothing) {
-      return {};
+      return executable->normalises(op) ? Status() : normalise(call);
     }
     candidates.lack = *enqueued;
     candidates.means = without(candidates.means, *enqueued);
   }
+}
+
+Status DeviceComm::normalise(const Call& call) {
+  if (!call.operation.rms_norm) {
+    return {};
+  }
+  const Status status = context_->normalise_rows(call.operation, call.stream);
+  return status.ok() ? status : watch_->give_up(status);
 }
 
 // An all_gather of nothing in particular: no rank leaves before all have come.
@@ -323,7 +348,10 @@ Status DeviceComm::coded_collective(const Call& call, Codec codec) {
   if (!status.ok() && !is_reported) {
     context_->ledger().report(words_of(op, CallWords::kRefused, codec));
   }
-  return status.ok() || !has_moved ? status : watch_->give_up(status);
+  if (!status.ok()) {
+    return has_moved ? watch_->give_up(status) : status;
+  }
+  return normalise(call);
 }
 
 Status DeviceComm::make(const Call& call) {

@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 
 namespace sennit {
 
@@ -71,6 +72,7 @@ class DeviceComm : private CallGuard {
   DeviceComm(CudaDriver& driver, int device, World& world, Options options);
 
   Status check(const Operation& operation) const;
+  Status check_memory(const Operation& operation, std::string_view what, const void* pointer) const;
   [[nodiscard]] double deadline_of(const Operation& operation) const;
   [[nodiscard]] GpuCall gpu_call(const Operation& operation, void* stream);
   [[nodiscard]] std::function<Status()> trouble_of(const Operation& operation) override;
@@ -84,6 +86,8 @@ class DeviceComm : private CallGuard {
   };
   Result<Executable*> next_candidate(const Operation& operation, Candidates& candidates);
   Status collective(const Call& call);
+  // What the call asks for in rms_norm, of a sum that is in its output.
+  Status normalise(const Call& call);
   Status barrier(void* stream);
   Status messages(std::span<const Call> calls);
   // The codec that the call names and may have, or that of a rule if it may.

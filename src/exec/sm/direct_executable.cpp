@@ -1,7 +1,9 @@
 #include "exec/sm/direct_executable.hpp"
 
+#include "exec/sm/norming_call.hpp"
 #include "exec/sm/small_call.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace sennit::sm {
@@ -58,10 +60,35 @@ Result<std::unique_ptr<Executable>> DirectExecutable::compile(ProvedPlan proved,
       new DirectExecutable(std::move(proved), program, packets, context));
 }
 
+// Of one hop, in packets that say for themselves when they have come.
+bool DirectExecutable::normalises(const Operation& op) const {
+  return op.rms_norm.has_value() && packets_ == Packets::kLl && context_.facts.nvlink &&
+         program_.problem.ranks > 1 && program_.forward_to == 0 && program_.arrive_from != 0;
+}
+
+Status DirectExecutable::launch_norming(const GpuCall& call, const DirectCall& direct) {
+  const RowNormCall norm = row_norm_call(call.operation);
+  NormingCall norming;
+  SENNIT_CHECK(make_norming(direct, norm, norming), "normalises() has said so");
+  SENNIT_ASSIGN_OR_RETURN(
+      const void* const kernel,
+      context_.kernels.normer(norming_kernel(call.operation.dtype), call.stream));
+  const int most = std::min(context_.limits.blocks, context_.memory.shape().ll_blocks);
+  return context_.driver.launch(kernel,
+                                {.blocks = static_cast<unsigned>(std::min(most, norm.row_count)),
+                                 .threads = static_cast<unsigned>(row_threads(norm.row_bytes))},
+                                &norming,
+                                call.stream);
+}
+
 Result<Lack> DirectExecutable::enqueue(const GpuCall& call) {
   const Operation& op = call.operation;
   const DirectCall direct =
       direct_call_of(program_, packets_, call, hash(), context_.limits.blocks, context_);
+  if (normalises(op)) {
+    SENNIT_RETURN_IF_ERROR(launch_norming(call, direct));
+    return Lack::kNothing;
+  }
   SmallCall small;
   const bool is_small = packets_ == Packets::kLl && make_small(direct, small);
   const KernelKind kind = is_small ? KernelKind::kSmall : kernel_kind(packets_);

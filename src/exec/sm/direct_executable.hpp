@@ -25,6 +25,7 @@ class DirectExecutable final : public Executable {
                                                      const PlanKey& key,
                                                      Context& context);
 
+  [[nodiscard]] bool normalises(const Operation& operation) const override;
   Result<Lack> enqueue(const GpuCall& call) override;
 
  private:
@@ -33,6 +34,8 @@ class DirectExecutable final : public Executable {
                    Packets packets,
                    Context& context)
       : Executable(std::move(proved)), program_(program), packets_(packets), context_(context) {}
+
+  Status launch_norming(const GpuCall& call, const DirectCall& direct);
 
   DirectProgram program_;
   Packets packets_;

@@ -52,5 +52,7 @@ const void* small_pairs_kernel(int calls, int parts);
 // What reduces elements of `dtype` by `op`; null without has_kernel(). Of kReads: takes a
 // ReadingCall.
 const void* reducing_kernel(KernelKind kind, Dtype dtype, ReduceOp op);
+// What runs a NormingCall; null for types that check_rows() refuses.
+const void* norming_kernel(Dtype dtype);
 
 }  // namespace sennit::sm

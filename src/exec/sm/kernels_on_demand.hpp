@@ -12,6 +12,8 @@
 
 #include "base/status.hpp"
 #include "drivers/cuda/cuda.hpp"
+#include "exec/loaded_kernels.hpp"
+#include "exec/row_norm.hpp"
 #include "exec/sm/direct_call.hpp"
 #include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/small_call.hpp"
@@ -25,7 +27,7 @@ namespace sennit::sm {
 class KernelsOnDemand {
  public:
   // `driver` outlives the result.
-  explicit KernelsOnDemand(CudaDriver& driver) : driver_(driver) {}
+  explicit KernelsOnDemand(CudaDriver& driver) : driver_(driver), normers_(driver) {}
 
   // Kernels that move data: all of them, for the current device.
   Status load_movers() {
@@ -59,6 +61,10 @@ class KernelsOnDemand {
         }
       }
     }
+    for (const Dtype dtype : {Dtype::kFloat16, Dtype::kBfloat16}) {
+      SENNIT_RETURN_IF_ERROR(normers_.load(norming_kernel(dtype)));
+      SENNIT_RETURN_IF_ERROR(normers_.load(row_norm_kernel(dtype)));
+    }
     return {};
   }
 
@@ -83,6 +89,12 @@ class KernelsOnDemand {
     return kernel;
   }
 
+  // Likewise norming_kernel() or row_norm_kernel().
+  Result<const void*> normer(const void* kernel, void* stream) {
+    SENNIT_RETURN_IF_ERROR(normers_.load_for(stream, kernel));
+    return kernel;
+  }
+
  private:
   using OfType = std::array<bool, kReduceOps.size()>;
 
@@ -92,6 +104,7 @@ class KernelsOnDemand {
   }
 
   CudaDriver& driver_;
+  LoadedKernels normers_;
   std::array<std::array<OfType, kDtypes.size()>, kKernelKinds.size()> loaded_{};
 };
 

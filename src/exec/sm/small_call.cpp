@@ -1,5 +1,7 @@
 #include "exec/sm/small_call.hpp"
 
+#include "exec/sm/norming_call.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -16,8 +18,13 @@ class Maker {
   Maker(const Call& call, Small& small) : call_(call), small_(small) {}
 
   bool run() {
-    if (call_.rounds != 1 || call_.depth != 1 || call_.forward_to != 0 ||
-        call_.arrive_from[1] != 0) {
+    return call_.rounds == 1 && call_.depth == 1 && describe() && *length_ <= most_bytes(1) &&
+           *length_ > most_bytes(0);
+  }
+
+  // False if it has more than one hop, or blocks of several lengths.
+  bool describe() {
+    if (call_.forward_to != 0 || call_.arrive_from[1] != 0) {
       return false;
     }
     reduces_ = call_.arrival == Arrival::kReduce;
@@ -32,7 +39,7 @@ class Maker {
       push((call_.rank + distance) % call_.ranks);
     }
     arrivals();
-    if (!is_even_ || !length_ || *length_ > most_bytes(1) || *length_ <= most_bytes(0)) {
+    if (!is_even_ || !length_) {
       return false;
     }
     copy_the_rest();
@@ -133,6 +140,11 @@ class Maker {
 }  // namespace
 
 bool make_small(const DirectCall& call, SmallCall& small) { return Maker(call, small).run(); }
+
+bool make_norming(const DirectCall& call, const RowNormCall& norm, NormingCall& norming) {
+  norming.norm = norm;
+  return !call.on_host && call.ranks > 1 && Maker(call, norming.exchange).describe();
+}
 
 int thread_blocks(const SmallPairs& small, int calls) {
   return (calls * small.blocks + small.parts - 1) / small.parts;

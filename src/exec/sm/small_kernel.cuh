@@ -79,14 +79,19 @@ class SmallBlock {
       return;
     }
     round_ = before.round + 1;
-    const std::uint32_t unheard = before.unheard & call_.push_to;
+    const std::uint32_t needed = before.unheard & call_.push_to;
     bool may_write = true;
     if (call_.on_host) {
       // Reads of one line over PCIe come one after the other, so one warp waits for all.
       tell();
-      may_write = team_.all(warp_ != 0 || await_free(unheard));
+      may_write = team_.all(warp_ != 0 || await_free(needed));
     }
-    const bool has_come = may_write && (!has_packet || exchange(unheard));
+    const bool has_come = may_write && (!has_packet || exchange(needed));
+    if constexpr (R::kReduces) {
+      if (has_packet && has_come && call_.arrivals > 0) {
+        write(call_.own_to, own_[0]);
+      }
+    }
     // All warps have read the state. Who had to leave runs no more: peers would take what it sends
     // next for good.
     const bool alive = team_.all(has_come);
@@ -96,7 +101,7 @@ class SmallBlock {
     }
   }
 
- private:
+ protected:
   // Packets that a warp loads or awaits at once: all those of 4 ranks.
   static constexpr int kAtOnce = Call::kMostRanks < 4 ? Call::kMostRanks : 4;
 
@@ -113,15 +118,15 @@ class SmallBlock {
     }
   }
 
-  // False when the warp has to leave.
-  __device__ __forceinline__ bool exchange(std::uint32_t unheard) {
+  // False when the warp has to leave. The sum of a reduction is in own_[0] then.
+  __device__ __forceinline__ bool exchange(std::uint32_t needed) {
     flag_ = flag_of(round_, call_.fingerprint);
     slot_ = static_cast<std::uint32_t>(round_ & 1) * call_.generation_bytes +
             static_cast<std::uint32_t>(block_) * call_.block_bytes +
             static_cast<std::uint32_t>(warp_) * static_cast<std::uint32_t>(kPacketBytes);
     if (!call_.on_host) {
       tell();
-      if (!await_free(unheard)) {
+      if (!await_free(needed)) {
         return false;
       }
     }
@@ -140,7 +145,7 @@ class SmallBlock {
     }
     if constexpr (R::kReduces) {
       R::prepare(own_, call_);
-      return reduce(own_[0]);
+      return reduce();
     } else {
       if (call_.own_from != nullptr) {
         write(call_.own_to, own_[0]);
@@ -263,7 +268,7 @@ class SmallBlock {
     return true;
   }
 
-  __device__ __forceinline__ bool reduce(const Unit& own) {
+  __device__ __forceinline__ bool reduce() {
     typename R::Accumulator sum;
 #pragma unroll 1
     for (int begin = 0; begin < call_.arrivals; begin += kAtOnce) {
@@ -276,7 +281,7 @@ class SmallBlock {
         if (begin + b >= call_.arrivals) {
           continue;
         }
-        Unit unit[1] = {own};
+        Unit unit[1] = {own_[0]};
         if (slot_of(begin + b) != nullptr) {
           Ll::units(raw[b], lane_, unit);
         }
@@ -287,9 +292,7 @@ class SmallBlock {
         }
       }
     }
-    if (call_.arrivals > 0) {
-      write(call_.own_to, R::finish(sum, call_));
-    }
+    own_[0] = R::finish(sum, call_);
     return true;
   }
 
@@ -298,8 +301,8 @@ class SmallBlock {
   const int block_;
   const int lane_;
   const int warp_;
-  const int at_;      // of the lane's unit in every block
-  const bool whole_;  // all 16 bytes of it are the user's
+  int at_;      // of the lane's unit in every block
+  bool whole_;  // all 16 bytes of it are the user's
   // Of the lane, as they were loaded: the first of what it sends, and its own contribution.
   Unit out_[kAtOnce][1] = {};
   Unit own_[1] = {};

@@ -20,7 +20,7 @@ namespace sennit::tests {
 template <class Call>
 class FakeSmallKernel {
  public:
-  FakeSmallKernel(const Call& call, int block) : call_(call), block_(block) {}
+  FakeSmallKernel(const Call& call, int block) : call_(call), block_(block), end_(call.length) {}
 
   void run() {
     sm::BlockState& state = call_.states[block_];
@@ -42,14 +42,14 @@ class FakeSmallKernel {
     state = {.round = wait_.is_alive() ? round_ : sm::kGivenUp, .unheard = call_.unheard};
   }
 
- private:
+ protected:
   static constexpr std::int64_t kPayload = sm::payload_bytes(sm::Packets::kLl);
   static constexpr std::size_t kWords = kPayload / 4;
   using Payload = std::array<std::byte, kPayload>;
 
   // The warp's part of a block.
   [[nodiscard]] std::size_t length() const {
-    return static_cast<std::size_t>(std::min(call_.length - at_, kPayload));
+    return static_cast<std::size_t>(std::min(end_ - at_, kPayload));
   }
   [[nodiscard]] Payload read(const std::byte* block) const {
     Payload payload{};
@@ -137,6 +137,7 @@ class FakeSmallKernel {
   int block_;
   int warp_ = 0;
   std::int64_t at_ = 0;
+  std::int64_t end_;
   std::uint64_t round_ = 0;
   sm::FakeWait wait_{call_.error_word, call_.deadline_ns};
 };

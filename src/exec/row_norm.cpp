@@ -1,0 +1,17 @@
+#include "exec/row_norm.hpp"
+
+namespace sennit {
+
+RowNormCall row_norm_call(const Operation& operation) {
+  const RmsNorm& norm = *operation.rms_norm;
+  return {.rows = static_cast<std::byte*>(operation.recv),
+          .residual = static_cast<std::byte*>(norm.residual),
+          .weight = static_cast<const std::byte*>(norm.weight),
+          .quantized = static_cast<std::byte*>(norm.quantized),
+          .scale = norm.scale,
+          .row_bytes = norm.row_elements * static_cast<std::int64_t>(size_bytes(operation.dtype)),
+          .row_count = static_cast<std::int32_t>(operation.count / norm.row_elements),
+          .epsilon = norm.epsilon};
+}
+
+}  // namespace sennit
