@@ -1,6 +1,6 @@
 """One rank of the benchmark of programs: it takes orders from standard input and answers each.
 
-    program_rank.py --backend sennit|gloo|nccl --store FILE
+    program_rank.py --backend sennit|gloo|nccl --store FILE --device cuda|cpu [--fused]
 
 RANK and WORLD_SIZE are in the environment. Orders and answers are JSON objects, one a line:
 
@@ -49,15 +49,17 @@ def covered_ns(spans: list[Span]) -> int:
 class Rank:
     """A process of the job."""
 
-    def __init__(self, backend: str, store: str) -> None:
+    def __init__(self, backend: str, store: str, device: str, fused: bool) -> None:
         """Join the others."""
         rank = int(os.environ["RANK"])
         self._device = torch.device("cpu")
-        if backend == "nccl":
+        if device == "cuda":
             self._device = torch.device("cuda", rank)
             torch.cuda.set_device(self._device)
+        self._fused = None
         if backend == "sennit":
-            importlib.import_module("sennit.torch")
+            module = importlib.import_module("sennit.torch")
+            self._fused = module.all_reduce_rms_norm if fused else None
         ranks = int(os.environ["WORLD_SIZE"])
         dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=ranks)
 
@@ -72,7 +74,7 @@ class Rank:
 
     def build(self, program: str) -> dict[str, Any]:
         """Make a program."""
-        self._step = workloads.made(program, self._device)
+        self._step = workloads.made(program, self._device, self._fused)
         return {}
 
     def steps(self, count: int) -> dict[str, Any]:
@@ -131,8 +133,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--backend", choices=("sennit", "gloo", "nccl"), required=True)
     parser.add_argument("--store", required=True)
+    parser.add_argument("--device", choices=("cuda", "cpu"), required=True)
+    parser.add_argument("--fused", action="store_true", help="with backend sennit")
     arguments = parser.parse_args()
-    rank = Rank(arguments.backend, arguments.store)
+    rank = Rank(arguments.backend, arguments.store, arguments.device, arguments.fused)
     for line in sys.stdin:
         order = json.loads(line)
         answer = getattr(rank, order.pop("do"))(**order)

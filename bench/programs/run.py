@@ -1,11 +1,15 @@
 """Runs programs of PyTorch over Sennit and over a rival in turns.
 
     python3 bench/programs/run.py --out FILE --device cuda --ours LIB [--ranks N]
-    python3 bench/programs/run.py --out FILE --device cpu [--program NAME]...
+    python3 bench/programs/run.py --out FILE --device cuda --fused [--ours LIB]
+    python3 bench/programs/run.py --out FILE --device cpu [--fused] [--program NAME]...
 
 LIB is Sennit's libnccl.so.2, which is preloaded; the rival on GPUs is NCCL, on CPUs Gloo. Each
 library has a job of its own, and both lie on the same devices all the time; only one has orders at
 a time, some steps each. On CPUs the programs are small: that tests the benchmark.
+
+With --fused decoding has sennit.torch.all_reduce_rms_norm in place of three calls, by the backend
+`sennit`; the rival has the three calls, on Sennit's library where --ours names it.
 
 FILE gets a row for each program: ms a step of the median round and of the fastest and slowest, by
 the slowest rank, and from a step with the profiler how long no kernel of the program's own ran.
@@ -47,9 +51,14 @@ TOLERANCE = 0.02
 def jobs(options: argparse.Namespace) -> Iterator[dict[str, Job]]:
     """A job for each library; both start at once."""
     on_gpus = options.device == "cuda"
-    backends = (
-        {"sennit": "nccl", "nccl": "nccl"} if on_gpus else {"sennit": "sennit", "gloo": "gloo"}
+    rival = (
+        "gloo" if not on_gpus else "in three calls" if options.fused and options.ours else "nccl"
     )
+    backends = {
+        "sennit": "sennit" if options.fused or not on_gpus else "nccl",
+        rival: "nccl" if on_gpus else "gloo",
+    }
+    preloading = rival if options.fused else "sennit"
     with (
         tempfile.TemporaryDirectory(prefix="sennit-programs-") as root,
         contextlib.ExitStack() as stack,
@@ -60,7 +69,10 @@ def jobs(options: argparse.Namespace) -> Iterator[dict[str, Job]]:
             folder.mkdir()
             command = [sys.executable, str(Path(__file__).with_name("program_rank.py"))]
             command += ["--backend", backend, "--store", str(folder / "store")]
-            library = options.ours if on_gpus and name == "sennit" else None
+            command += ["--device", options.device]
+            if options.fused:
+                command.append("--fused")
+            library = options.ours if on_gpus and name == preloading else None
             job = Job(folder, options.ranks, command)
             made[name] = stack.enter_context(job).start(library, None if on_gpus else 1)
         yield made
@@ -121,6 +133,8 @@ def run_all(options: argparse.Namespace, document: dict[str, Any]) -> None:
         about = {name: job.order("about", ORDER_LIMIT_S)[0] for name, job in running.items()}
         document["versions"] = about["sennit"]
         for program in options.program or PROGRAMS:
+            if options.fused and not program.startswith("decode"):
+                continue
             if time.monotonic() - begin > options.limit_s:
                 document["not_run"].append(program)
                 continue
@@ -134,7 +148,7 @@ def run_all(options: argparse.Namespace, document: dict[str, Any]) -> None:
             )
         for job in running.values():
             job.end(ORDER_LIMIT_S)
-        if options.device == "cuda":
+        if options.device == "cuda" and not options.fused:
             document["ran_on_sennit"] = {name: job.share() for name, job in running.items()}
 
 
@@ -158,12 +172,13 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--ours", type=Path, help="Sennit's libnccl.so.2, for GPUs")
+    parser.add_argument("--fused", action="store_true", help="decoding, in one call; see above")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--program", choices=PROGRAMS, action="append", help="default: all")
     parser.add_argument("--rounds", type=int, default=11, help="of each library")
     parser.add_argument("--limit-s", type=float, default=300, help="no program starts later")
     options = parser.parse_args()
-    if options.device == "cuda" and options.ours is None:
+    if options.device == "cuda" and options.ours is None and not options.fused:
         parser.error("--ours names Sennit's libnccl.so.2 for GPUs")
     document: dict[str, Any] = {"rows": [], "not_run": []}
     code = 0

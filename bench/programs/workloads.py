@@ -19,6 +19,8 @@ from torch.nn import functional
 grouped_mm = getattr(functional, "grouped_mm", None) or torch._grouped_mm
 
 Step = Callable[[], Tensor]
+AddAndNorm = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Adds the sum of the first over all ranks to the second, and normalises that with weights."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,14 @@ def random(*shape: int, like: torch.device, scale: float = 0.02) -> Tensor:
     return torch.randn(shape, device=like, dtype=torch.bfloat16) * scale
 
 
-def decode(sizes: Sizes, device: torch.device) -> Step:
+def add_and_norm(partial: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """In three calls."""
+    dist.all_reduce(partial)
+    x += partial
+    return functional.rms_norm(x, weight.shape, weight)
+
+
+def decode(sizes: Sizes, device: torch.device, add_and_norm: AddAndNorm = add_and_norm) -> Step:
     """One token of each sequence by a model that the ranks have split (tensor parallelism).
 
     Two all_reduces of tokens x hidden bfloat16 a layer, in one CUDA graph on GPUs.
@@ -60,23 +69,22 @@ def decode(sizes: Sizes, device: torch.device) -> Step:
     ]
     torch.manual_seed(1)
     inputs = random(sizes.tokens, sizes.hidden, like=device, scale=1)
+    weight = torch.ones(sizes.hidden, device=device, dtype=torch.bfloat16)
 
     def forward() -> Tensor:
-        x = inputs
+        x = inputs.clone()
+        normalised = functional.rms_norm(x, weight.shape, weight)
         for layer in layers:
-            qkv = functional.rms_norm(x, (sizes.hidden,)) @ layer["qkv"]
+            qkv = normalised @ layer["qkv"]
             query, key, value = qkv.view(sizes.tokens, 3, heads, 1, width).unbind(1)
             keys, values = layer["cache"]
             keys[:, :, -1:], values[:, :, -1:] = key, value
             attended = functional.scaled_dot_product_attention(query, keys, values)
             partial = attended.view(sizes.tokens, heads * width) @ layer["out"]
-            dist.all_reduce(partial)
-            x = x + partial
-            gate, up = (functional.rms_norm(x, (sizes.hidden,)) @ layer["gate_up"]).chunk(2, dim=1)
-            partial = (functional.silu(gate) * up) @ layer["down"]
-            dist.all_reduce(partial)
-            x = x + partial
-        return x
+            normalised = add_and_norm(partial, x, weight)
+            gate, up = (normalised @ layer["gate_up"]).chunk(2, dim=1)
+            normalised = add_and_norm((functional.silu(gate) * up) @ layer["down"], x, weight)
+        return normalised
 
     if device.type != "cuda":
         return lambda: forward().float().norm()
@@ -260,10 +268,11 @@ TINY: dict[Callable[..., Step], Sizes] = {
 """For tests on CPUs."""
 
 
-def made(name: str, device: torch.device) -> Step:
-    """A program, ready to run."""
+def made(name: str, device: torch.device, fused: AddAndNorm | None = None) -> Step:
+    """A program, ready to run; of decode with what adds and normalises in one call, if given."""
     make, sizes = PROGRAMS[name]
-    return make(sizes if device.type == "cuda" else TINY[make], device)
+    sizes = sizes if device.type == "cuda" else TINY[make]
+    return decode(sizes, device, fused) if fused and make is decode else make(sizes, device)
 
 
 def numbers(step: Step, count: int) -> Any:

@@ -152,6 +152,10 @@ WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& o
   return run(all_reduce(tensors, options));
 }
 
+void Backend::all_reduce_rms_norm(const Normalised& normalised) {
+  run(pytorch::all_reduce_rms_norm(normalised));
+}
+
 WorkPointer Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const Tensors lengths = lengths_of_all(ranks(), only(tensors));
   run(all_gather(ranks(), {lengths[1]}, {lengths[0]}, c10d::AllgatherOptions()))->wait();

@@ -4,6 +4,7 @@
 #include "gpu_ranks.hpp"
 #include "host_work.hpp"
 #include "operation.hpp"
+#include "rms_norm.hpp"
 
 #include <functional>
 #include <memory>
@@ -40,6 +41,8 @@ class Backend final : public c10d::Backend {
   WorkPointer allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPointer allreduce_coalesced(Tensors& tensors,
                                   const c10d::AllreduceCoalescedOptions& options) override;
+  // On the current stream.
+  void all_reduce_rms_norm(const Normalised& normalised);
   WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
   WorkPointer allgather(std::vector<Tensors>& outputs,
                         Tensors& inputs,

@@ -4,6 +4,7 @@
 #include "drivers/cuda/testing/fake_cuda.hpp"
 #include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/testing/fake_direct_kernel.hpp"
+#include "exec/sm/testing/fake_norming_kernel.hpp"
 #include "exec/sm/testing/fake_pairs_kernel.hpp"
 
 #include <unistd.h>
@@ -21,6 +22,10 @@ constexpr int kGpus = 2;
 std::function<void()> run_kernel(const void* kernel, const void* parameters) {
   const bool is_of_pairs =
       kernel == sm::pairs_kernel(1, false) || tests::is_small_pairs_kernel(kernel);
+  constexpr int kLlBlocks = 32;
+  if (std::function<void()> norming = tests::fake_norming_kernel(kernel, parameters, kLlBlocks)) {
+    return norming;
+  }
   return is_of_pairs ? tests::fake_pairs_kernel(kernel, parameters)
                      : tests::fake_direct_kernel(kernel, parameters);
 }

@@ -7,26 +7,42 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 RUN = Path(__file__).parents[2] / "bench/programs/run.py"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch: needs PyTorch")
-def test_programs_return_the_same_over_both_libraries(tmp_path: Path) -> None:
-    out = tmp_path / "programs.json"
-    programs = ("decode, 1 token", "MoE, 64 tokens", "FSDP2", "DDP")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch: needs PyTorch"
+)
+
+
+def rows_of(programs: tuple[str, ...], folder: Path, *options: str) -> list[dict[str, Any]]:
+    out = folder / "programs.json"
     chosen = [word for program in programs for word in ("--program", program)]
     command = [sys.executable, str(RUN), "--device", "cpu", "--rounds", "1", "--out", str(out)]
-    done = subprocess.run([*command, *chosen], check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, *chosen, *options], check=False, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(out.read_text(encoding="utf-8"))
     assert document["passed"]
     assert document["not_run"] == []
-    assert [row["program"] for row in document["rows"]] == list(programs)
-    for row in document["rows"]:
+    rows: list[dict[str, Any]] = document["rows"]
+    assert [row["program"] for row in rows] == list(programs)
+    return rows
+
+
+def test_programs_return_the_same_over_both_libraries(tmp_path: Path) -> None:
+    for row in rows_of(("decode, 1 token", "MoE, 64 tokens", "FSDP2", "DDP"), tmp_path):
         assert row["rival"] == "gloo"
         assert row["ms_a_step"] > 0
         assert row["rival_ms_a_step"] > 0
         assert row["faults"] == []
+
+
+def test_decoding_returns_the_same_in_one_call(tmp_path: Path) -> None:
+    [row] = rows_of(("decode, 8 tokens",), tmp_path, "--fused")
+    assert row["faults"] == []

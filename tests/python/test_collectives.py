@@ -143,3 +143,16 @@ def test_four_ordinary_processes_join_by_the_variables_of_torchrun(
         )
     answers = [process.communicate(timeout=90)[0] for process in processes]
     assert answers == [f"{rank} 4\n" for rank in range(4)]
+
+
+def test_host_ranks_normalise_no_rows() -> None:
+    def rank(comm: sennit.Communicator) -> None:
+        x = np.ones((2, 8), np.float16)
+        for call in (comm.all_reduce, comm.start.all_reduce):
+            with pytest.raises(sennit.Unsupported, match=r"rms_norm.* it is for GPU ranks"):
+                call(x, x, rms_norm=sennit.RmsNorm())
+        with pytest.raises(sennit.InvalidArgument, match="no dimensions"):
+            comm.all_reduce(np.float16(1), x, rms_norm=sennit.RmsNorm())
+        assert comm.all_reduce(x).tolist() == [[2.0] * 8] * 2
+
+    sennit.spawn(rank, 2, threads=True)

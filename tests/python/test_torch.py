@@ -93,6 +93,7 @@ def test_the_death_of_a_rank_is_told(tmp_path: Path) -> None:
         "the_methods_of_a_group",
         "works_that_python_drops",
         "compiled",
+        "normalised_rows",
     ],
 )
 def test_programs_of_pytorch_work(what: str, tmp_path: Path) -> None:

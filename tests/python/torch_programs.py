@@ -282,3 +282,39 @@ def compiled(rank: int, ranks: int, file: str) -> None:
     for plain, other in zip(*gradients, strict=True):
         torch.testing.assert_close(plain, other)
     dist.destroy_process_group()
+
+
+def normalised_rows(rank: int, ranks: int, file: str) -> None:
+    """All_reduce, residual and RMS norm in one operator, which a compiler keeps whole."""
+    join(rank, ranks, file)
+    rows = [torch.randn(3, 64, generator=torch.Generator().manual_seed(r)) for r in range(ranks)]
+    x, weight = rows[rank], torch.linspace(0.5, 1.5, 64)
+    scale = torch.tensor(0.01)
+    residual = torch.ones(3, 64)
+    total = torch.stack(rows).sum(0) + 1
+    expected = torch.nn.functional.rms_norm(total, (64,), weight, 1e-5)
+
+    result = sennit.torch.all_reduce_rms_norm(x, residual, weight, 1e-5)
+    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(residual, total)
+    assert torch.equal(x, rows[rank])
+
+    result, quantized = sennit.torch.all_reduce_rms_norm_fp8(
+        x, torch.ones(3, 64), weight, scale, 1e-5, dist.group.WORLD
+    )
+    torch.testing.assert_close(result, expected)
+    limited = (result / scale).clamp(-448, 448)
+    assert torch.equal(quantized.float(), limited.to(torch.float8_e4m3fn).float())
+
+    name = dist.group.WORLD.group_name
+
+    def program(x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        return sennit.torch.all_reduce_rms_norm(x * 1, residual, weight, 1e-5, name) + 1
+
+    residual = torch.ones(3, 64)
+    compiled = torch.compile(program, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x, residual), expected + 1)
+    torch.testing.assert_close(residual, total)
+    with pytest.raises(RuntimeError, match="weight must have one dimension of 64 elements"):
+        sennit.torch.all_reduce_rms_norm(x, residual, weight[:3])
+    dist.destroy_process_group()

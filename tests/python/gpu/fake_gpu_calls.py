@@ -306,6 +306,36 @@ def test_calls_are_captured(comm: sennit.Communicator, gpu: Gpu) -> None:
 
 
 @on_gpus
+def test_a_sum_is_normalised_by_rows(comm: sennit.Communicator, gpu: Gpu) -> None:
+    """The fakes do so with bytes (exec/sm/testing/fake_norming_kernel.hpp)."""
+    x = [np.arange(48).reshape(3, 16) + 7 * rank for rank in range(RANKS)]
+    bytes_of = [part.astype(np.uint8) for part in x]
+    weight = gpu.array(np.full(8, 3 * 257), np.uint16)
+    residual = gpu.array(np.full((3, 8), 5 * 257), np.uint16)
+    mine = gpu.array(bytes_of[comm.rank].view(np.uint16), np.uint16)
+    halves = [
+        CudaArray(array.array.view(np.float16), stream=gpu.stream)
+        for array in (mine, residual, weight)
+    ]
+    out = gpu.array(np.zeros((3, 8)), np.float16)
+    norm = sennit.RmsNorm(halves[2], residual=halves[1])
+    assert comm.all_reduce(halves[0], out, rms_norm=norm) is out
+    gpu.synchronize()
+    total = bytes_of[0] + bytes_of[1] + np.uint8(5)
+    assert np.array_equal(residual.array.view(np.uint8), total)
+    rows = total + total.sum(1, dtype=np.uint8, keepdims=True)
+    assert np.array_equal(out.array.view(np.uint8), rows ^ np.uint8(3))
+    for norm, words in (
+        (sennit.RmsNorm(CudaArray(weight.array.view(np.float16)[:4])), "weight of rms_norm has 4"),
+        (sennit.RmsNorm(quantized=halves[1]), "quantized of rms_norm has 24 elements of float16"),
+        (sennit.RmsNorm(np.ones(8, np.float16)), "weight buffer is ordinary host memory"),
+        (sennit.RmsNorm(epsilon=-1), "epsilon is -1"),
+    ):
+        with pytest.raises(sennit.InvalidArgument, match=words):
+            comm.all_reduce(halves[0], out, rms_norm=norm, stream=gpu.stream)
+
+
+@on_gpus
 def test_parts_of_a_communicator_are_of_the_same_gpus(comm: sennit.Communicator, gpu: Gpu) -> None:
     half = comm.split(comm.rank)
     assert half is not None

@@ -140,6 +140,30 @@ def graph(comm: sennit.Communicator) -> None:
             assert x.tolist() == [float(comm.size**2)] * 1000
 
 
+def norms(comm: sennit.Communicator) -> None:
+    """In one call, also where a compiler has the program."""
+    with joined(comm) as (torch, dist):
+        x = torch.full((4, 512), 1.0 + comm.rank, device=comm.device, dtype=torch.float16)
+        weight = torch.linspace(0.5, 2, 512, device=comm.device).half()
+        first = torch.linspace(-8, 8, 512, device=comm.device).half().repeat(4, 1)
+        total = first + comm.size * (comm.size + 1) // 2
+        wanted = torch.nn.functional.rms_norm(total, (512,), weight, 1e-5)
+        name = dist.group.WORLD.group_name
+
+        def program(x: Any, residual: Any) -> Any:
+            return sennit.torch.all_reduce_rms_norm(x, residual, weight, 1e-5, name)
+
+        for run in (program, torch.compile(program, backend="aot_eager", fullgraph=True)):
+            residual = first.clone()
+            torch.testing.assert_close(run(x, residual), wanted, rtol=1 / 1024, atol=1e-7)
+            assert torch.equal(residual, total)
+        scale = torch.tensor(0.02, device=comm.device)
+        out, quantized = sennit.torch.all_reduce_rms_norm_fp8(x, first, weight, scale, 1e-5, name)
+        torch.testing.assert_close(out, wanted, rtol=1 / 1024, atol=1e-7)
+        limited = (out.float() / scale).clamp(-448, 448)
+        assert torch.equal(quantized.float(), limited.to(torch.float8_e4m3fn).float())
+
+
 def training(comm: sennit.Communicator) -> None:
     """DistributedDataParallel gives what one rank gives that has all samples."""
     with joined(comm) as (torch, _):

@@ -169,6 +169,34 @@ def torch_graph(comm: sennit.Communicator) -> None:
     torch.cuda.synchronize()
 
 
+def torch_norms(comm: sennit.Communicator) -> None:
+    """Of few rows, in one kernel, and of many; the second time in a graph."""
+    torch = ready(comm)
+    weight = torch.linspace(0.5, 2, 4096, device=comm.device).bfloat16()
+    scale = torch.tensor(0.02, device=comm.device)
+    for rows in (1, 300):
+        x = torch.full((rows, 4096), 1.0 + comm.rank, device=comm.device, dtype=torch.bfloat16)
+        first = torch.linspace(-8, 8, 4096, device=comm.device).bfloat16().repeat(rows, 1)
+        residual, out = first.clone(), torch.empty_like(x)
+        quantized = torch.empty_like(x, dtype=torch.float8_e4m3fn)
+        norm = sennit.RmsNorm(weight, 1e-5, residual, quantized, scale)
+        comm.all_reduce(x, out, rms_norm=norm)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            residual.copy_(first)
+            comm.all_reduce(x, out, rms_norm=norm)
+        for replays in (0, 1):
+            if replays:
+                out.zero_()
+                graph.replay()
+            torch.cuda.synchronize()
+            assert torch.equal(residual, first + comm.size * (comm.size + 1) // 2)
+            wanted = torch.nn.functional.rms_norm(residual, (4096,), weight, 1e-5)
+            torch.testing.assert_close(out, wanted, rtol=1 / 128, atol=0)
+            limited = (out.float() / scale).clamp(-448, 448)
+            assert torch.equal(quantized.float(), limited.to(torch.float8_e4m3fn).float())
+
+
 def torch_large(comm: sennit.Communicator) -> None:
     """By copy engines, too."""
     torch = ready(comm)

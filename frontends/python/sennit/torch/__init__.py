@@ -14,6 +14,9 @@ docs/pytorch.md says when that pays and what is refused.
 import torch.distributed as _dist
 
 from sennit.torch.backend import create as _create
+from sennit.torch.rms_norm import all_reduce_rms_norm, all_reduce_rms_norm_fp8
+
+__all__ = ["all_reduce_rms_norm", "all_reduce_rms_norm_fp8"]
 
 if not hasattr(_dist.Backend, "SENNIT"):
     _dist.Backend.register_backend("sennit", _create, extended_api=True, devices=["cpu", "cuda"])

@@ -74,14 +74,15 @@ class FakeNormingKernel : FakeSmallKernel<sm::SmallCall> {
 inline std::function<void()> fake_norming_kernel(const void* kernel,
                                                  const void* parameters,
                                                  int blocks) {
-  if (kernel == sm::norming_kernel(Dtype::kBfloat16)) {
+  if (kernel == sm::norming_kernel(Dtype::kBfloat16) ||
+      kernel == sm::norming_kernel(Dtype::kFloat16)) {
     return [call = *static_cast<const sm::NormingCall*>(parameters), blocks] {
       for (int block = 0; block < std::min(blocks, call.norm.row_count); ++block) {
         FakeNormingKernel(call, block).run(std::min(blocks, call.norm.row_count));
       }
     };
   }
-  if (kernel == row_norm_kernel(Dtype::kBfloat16)) {
+  if (kernel == row_norm_kernel(Dtype::kBfloat16) || kernel == row_norm_kernel(Dtype::kFloat16)) {
     return [call = *static_cast<const RowNormCall*>(parameters)] {
       for (std::int64_t row = 0; row < call.row_count; ++row) {
         fake_row_norm(call, row);
