@@ -1,6 +1,6 @@
 """One rank of the benchmark of programs: it takes orders from standard input and answers each.
 
-    program_rank.py --backend sennit|gloo|nccl --store FILE --device cuda|cpu [--fused]
+    program_rank.py --backend sennit|gloo|nccl --store FILE --device cuda|cpu [--way WAY]
 
 RANK and WORLD_SIZE are in the environment. Orders and answers are JSON objects, one a line:
 
@@ -49,17 +49,16 @@ def covered_ns(spans: list[Span]) -> int:
 class Rank:
     """A process of the job."""
 
-    def __init__(self, backend: str, store: str, device: str, fused: bool) -> None:
+    def __init__(self, backend: str, store: str, device: str, way: str) -> None:
         """Join the others."""
         rank = int(os.environ["RANK"])
         self._device = torch.device("cpu")
         if device == "cuda":
             self._device = torch.device("cuda", rank)
             torch.cuda.set_device(self._device)
-        self._fused = None
+        self._way = way
         if backend == "sennit":
-            module = importlib.import_module("sennit.torch")
-            self._fused = module.all_reduce_rms_norm if fused else None
+            importlib.import_module("sennit.torch")
         ranks = int(os.environ["WORLD_SIZE"])
         dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=ranks)
 
@@ -74,7 +73,7 @@ class Rank:
 
     def build(self, program: str) -> dict[str, Any]:
         """Make a program."""
-        self._step = workloads.made(program, self._device, self._fused)
+        self._step = workloads.made(program, self._device, self._way)
         return {}
 
     def steps(self, count: int) -> dict[str, Any]:
@@ -134,9 +133,9 @@ def main() -> None:
     parser.add_argument("--backend", choices=("sennit", "gloo", "nccl"), required=True)
     parser.add_argument("--store", required=True)
     parser.add_argument("--device", choices=("cuda", "cpu"), required=True)
-    parser.add_argument("--fused", action="store_true", help="with backend sennit")
+    parser.add_argument("--way", choices=workloads.WAYS, default="three calls", help="of decode")
     arguments = parser.parse_args()
-    rank = Rank(arguments.backend, arguments.store, arguments.device, arguments.fused)
+    rank = Rank(arguments.backend, arguments.store, arguments.device, arguments.way)
     for line in sys.stdin:
         order = json.loads(line)
         answer = getattr(rank, order.pop("do"))(**order)

@@ -1,15 +1,16 @@
 """Runs programs of PyTorch over Sennit and over a rival in turns.
 
     python3 bench/programs/run.py --out FILE --device cuda --ours LIB [--ranks N]
-    python3 bench/programs/run.py --out FILE --device cuda --fused [--ours LIB]
-    python3 bench/programs/run.py --out FILE --device cpu [--fused] [--program NAME]...
+    python3 bench/programs/run.py --out FILE --device cuda --fused RIVAL [--ours LIB]
+    python3 bench/programs/run.py --out FILE --device cpu [--fused gloo] [--program NAME]...
 
 LIB is Sennit's libnccl.so.2, which is preloaded; the rival on GPUs is NCCL, on CPUs Gloo. Each
 library has a job of its own, and both lie on the same devices all the time; only one has orders at
 a time, some steps each. On CPUs the programs are small: that tests the benchmark.
 
 With --fused decoding has sennit.torch.all_reduce_rms_norm in place of three calls, by the backend
-`sennit`; the rival has the three calls, on Sennit's library where --ours names it.
+`sennit`. RIVAL makes the three calls: `ours` on Sennit's library, `nccl` on NCCL, `symmetric` with
+PyTorch's symmetric memory.
 
 FILE gets a row for each program: ms a step of the median round and of the fastest and slowest, by
 the slowest rank, and from a step with the profiler how long no kernel of the program's own ran.
@@ -51,14 +52,12 @@ TOLERANCE = 0.02
 def jobs(options: argparse.Namespace) -> Iterator[dict[str, Job]]:
     """A job for each library; both start at once."""
     on_gpus = options.device == "cuda"
-    rival = (
-        "gloo" if not on_gpus else "in three calls" if options.fused and options.ours else "nccl"
-    )
-    backends = {
-        "sennit": "sennit" if options.fused or not on_gpus else "nccl",
-        rival: "nccl" if on_gpus else "gloo",
-    }
-    preloading = rival if options.fused else "sennit"
+    rival = options.fused or ("nccl" if on_gpus else "gloo")
+    ours = "sennit" if options.fused or not on_gpus else "nccl"
+    backends = {"sennit": ours, rival: "nccl" if on_gpus else "gloo"}
+    ways = {"sennit": "one call"} if options.fused else {}
+    ways |= {"symmetric": "symmetric memory"}
+    preloading = "ours" if options.fused else "sennit"
     with (
         tempfile.TemporaryDirectory(prefix="sennit-programs-") as root,
         contextlib.ExitStack() as stack,
@@ -69,9 +68,7 @@ def jobs(options: argparse.Namespace) -> Iterator[dict[str, Job]]:
             folder.mkdir()
             command = [sys.executable, str(Path(__file__).with_name("program_rank.py"))]
             command += ["--backend", backend, "--store", str(folder / "store")]
-            command += ["--device", options.device]
-            if options.fused:
-                command.append("--fused")
+            command += ["--device", options.device, "--way", ways.get(name, "three calls")]
             library = options.ours if on_gpus and name == preloading else None
             job = Job(folder, options.ranks, command)
             made[name] = stack.enter_context(job).start(library, None if on_gpus else 1)
@@ -172,13 +169,13 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--ours", type=Path, help="Sennit's libnccl.so.2, for GPUs")
-    parser.add_argument("--fused", action="store_true", help="decoding, in one call; see above")
+    parser.add_argument("--fused", choices=("ours", "nccl", "symmetric", "gloo"), metavar="RIVAL")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--program", choices=PROGRAMS, action="append", help="default: all")
     parser.add_argument("--rounds", type=int, default=11, help="of each library")
     parser.add_argument("--limit-s", type=float, default=300, help="no program starts later")
     options = parser.parse_args()
-    if options.device == "cuda" and options.ours is None and not options.fused:
+    if options.device == "cuda" and options.ours is None and options.fused in (None, "ours"):
         parser.error("--ours names Sennit's libnccl.so.2 for GPUs")
     document: dict[str, Any] = {"rows": [], "not_run": []}
     code = 0

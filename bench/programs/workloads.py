@@ -19,8 +19,6 @@ from torch.nn import functional
 grouped_mm = getattr(functional, "grouped_mm", None) or torch._grouped_mm
 
 Step = Callable[[], Tensor]
-AddAndNorm = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Adds the sum of the first over all ranks to the second, and normalises that with weights."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +39,57 @@ def random(*shape: int, like: torch.device, scale: float = 0.02) -> Tensor:
     return torch.randn(shape, device=like, dtype=torch.bfloat16) * scale
 
 
-def add_and_norm(partial: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    """In three calls."""
-    dist.all_reduce(partial)
-    x += partial
-    return functional.rms_norm(x, weight.shape, weight)
+class ThreeCalls:
+    """What decode does with a product that is a part of a sum over all ranks."""
+
+    def room(self, like: Tensor) -> Tensor | None:
+        """Where a product of this shape has to be; None: anywhere."""
+        del like
+        return None
+
+    def add_and_norm(self, partial: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+        """Add the sum to x, and normalise that."""
+        dist.all_reduce(partial)
+        x += partial
+        return functional.rms_norm(x, weight.shape, weight)
 
 
-def decode(sizes: Sizes, device: torch.device, add_and_norm: AddAndNorm = add_and_norm) -> Step:
+class SymmetricMemory(ThreeCalls):
+    """The same with PyTorch's own kernel, which reads the memory of peers."""
+
+    def room(self, like: Tensor) -> Tensor | None:
+        """Memory that all ranks map."""
+        import torch.distributed._symmetric_memory as symmetric
+
+        made: Tensor = symmetric.empty(like.shape, dtype=like.dtype, device=like.device)
+        symmetric.rendezvous(made, dist.group.WORLD.group_name)
+        return made
+
+    def add_and_norm(self, partial: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+        """In three kernels."""
+        x += torch.ops.symm_mem.one_shot_all_reduce(partial, "sum", dist.group.WORLD.group_name)
+        return functional.rms_norm(x, weight.shape, weight)
+
+
+class OneCall(ThreeCalls):
+    """By backend `sennit`."""
+
+    def add_and_norm(self, partial: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+        """In one kernel where messages are small."""
+        import sennit.torch
+
+        result: Tensor = sennit.torch.all_reduce_rms_norm(partial, x, weight)
+        return result
+
+
+WAYS: dict[str, type[ThreeCalls]] = {
+    "three calls": ThreeCalls,
+    "symmetric memory": SymmetricMemory,
+    "one call": OneCall,
+}
+
+
+def decode(sizes: Sizes, device: torch.device, way: str = "three calls") -> Step:
     """One token of each sequence by a model that the ranks have split (tensor parallelism).
 
     Two all_reduces of tokens x hidden bfloat16 a layer, in one CUDA graph on GPUs.
@@ -70,6 +111,8 @@ def decode(sizes: Sizes, device: torch.device, add_and_norm: AddAndNorm = add_an
     torch.manual_seed(1)
     inputs = random(sizes.tokens, sizes.hidden, like=device, scale=1)
     weight = torch.ones(sizes.hidden, device=device, dtype=torch.bfloat16)
+    sums = WAYS[way]()
+    room = sums.room(inputs)
 
     def forward() -> Tensor:
         x = inputs.clone()
@@ -80,10 +123,12 @@ def decode(sizes: Sizes, device: torch.device, add_and_norm: AddAndNorm = add_an
             keys, values = layer["cache"]
             keys[:, :, -1:], values[:, :, -1:] = key, value
             attended = functional.scaled_dot_product_attention(query, keys, values)
-            partial = attended.view(sizes.tokens, heads * width) @ layer["out"]
-            normalised = add_and_norm(partial, x, weight)
+            mixed = attended.view(sizes.tokens, heads * width)
+            partial = torch.mm(mixed, layer["out"], out=room)
+            normalised = sums.add_and_norm(partial, x, weight)
             gate, up = (normalised @ layer["gate_up"]).chunk(2, dim=1)
-            normalised = add_and_norm((functional.silu(gate) * up) @ layer["down"], x, weight)
+            partial = torch.mm(functional.silu(gate) * up, layer["down"], out=room)
+            normalised = sums.add_and_norm(partial, x, weight)
         return normalised
 
     if device.type != "cuda":
@@ -268,11 +313,11 @@ TINY: dict[Callable[..., Step], Sizes] = {
 """For tests on CPUs."""
 
 
-def made(name: str, device: torch.device, fused: AddAndNorm | None = None) -> Step:
-    """A program, ready to run; of decode with what adds and normalises in one call, if given."""
+def made(name: str, device: torch.device, way: str) -> Step:
+    """A program, ready to run; decode sums in this way."""
     make, sizes = PROGRAMS[name]
     sizes = sizes if device.type == "cuda" else TINY[make]
-    return decode(sizes, device, fused) if fused and make is decode else make(sizes, device)
+    return decode(sizes, device, way) if make is decode else make(sizes, device)
 
 
 def numbers(step: Step, count: int) -> Any:

@@ -1,7 +1,7 @@
 #include "exec/gpu_context.hpp"
 
 #include "base/log.hpp"
-#include "exec/row_norm.hpp"
+#include "exec/row_norm_call.hpp"
 #include "exec/sm/context.hpp"
 #include "exec/sm/peer_launcher.hpp"
 #include "exec/stream/copy_engines.hpp"

@@ -3,9 +3,7 @@
 // all_reduce which normalises rows itself (exec/sm/norming_kernel.cuh).
 #pragma once
 
-#include "base/status.hpp"
-#include "types/types.hpp"
-#include "world/operation.hpp"
+#include "types/tables.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +20,6 @@ struct RowNormCall {
   std::int32_t row_count = 0;
   float epsilon = 0;
 };
-
-RowNormCall row_norm_call(const Operation& operation);
 
 // A thread has a unit of 16 bytes of each step of a row. Equal for all kernels: the order in which
 // squares are added up follows from it.

@@ -1,5 +1,6 @@
 #include "exec/sm/direct_executable.hpp"
 
+#include "exec/row_norm_call.hpp"
 #include "exec/sm/norming_call.hpp"
 #include "exec/sm/small_call.hpp"
 

@@ -1,4 +1,4 @@
-#include "exec/row_norm.hpp"
+#include "exec/row_norm_call.hpp"
 
 namespace sennit {
 
