@@ -2,7 +2,7 @@
 // same GPUs, sample by sample in turn. Where there are more ranks than GPUs, which NCCL refuses,
 // against copies through host memory (staged.hpp).
 //
-//   sennit-compare --ranks 4 --nccl /path/libnccl.so.2 --mode graph|stream   (and --help)
+//   sennit-compare --ranks 4 --nccl /path/libnccl.so.2 --mode graph|stream|call   (and --help)
 //
 // A process a rank. A sample is a batch of calls, in a graph or on a stream, started together by a
 // barrier in shared memory and timed by events; its time is the maximum over the ranks, divided by
@@ -148,6 +148,10 @@ class Rank {
       for (Timed& contestant : contestants) {
         timer_.now_does(row.collective + " of " + std::to_string(row.bytes) + " bytes, " +
                         contestant.name);
+        if (options_.mode == "call") {
+          timer_.time_calls(contestant, calls, sample < 0);
+          continue;
+        }
         const double us = timer_.time(contestant, calls);
         if (sample >= 0) {
           contestant.us.push_back(us);

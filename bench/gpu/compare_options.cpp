@@ -21,7 +21,8 @@ share them; their rival is copies through host memory, since NCCL refuses that.
   --ranks N              2 to 16; default: 4
   --collective NAME      all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce or
                          send_recv; default: all of them
-  --mode graph|stream    how calls are made; default: graph
+  --mode MODE            how calls are made: graph, stream or call (the host waits for each, which
+                         is timed with that); default: graph
   --sizes N,N...         bytes of the total buffer; else
   --min-bytes N          from here, times 4 each; default: 256
   --max-bytes N          to here; default: 16777216
@@ -208,11 +209,13 @@ Words read_words(int argc, char** argv) {
 
 void check_options(const Options& options) {
   require(options.ranks >= 2 && options.ranks <= kMaxRanks, "--ranks is 2 to 16");
-  require(options.mode == "graph" || options.mode == "stream", "--mode takes: graph, stream");
+  require(options.mode == "graph" || options.mode == "stream" || options.mode == "call",
+          "--mode takes: graph, stream, call");
   require(options.against.empty() || options.against == "engines" || options.against == "shares",
           "--against takes: engines, shares");
   require(options.load.empty() || options.load == "matmul" || options.load == "copy",
           "a load is one of: matmul, copy");
+  require(options.load.empty() || options.mode != "call", "--mode call has no load");
   require(options.load.empty() || (options.against.empty() && options.rivals != Rivals::kWindows),
           "a load is neither for --against nor for --registered yes");
   require(options.pair_from < options.ranks && options.pair_to < options.ranks &&

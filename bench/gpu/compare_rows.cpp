@@ -129,6 +129,10 @@ std::string line_of(const Options& options,
     p50.push_back(us[us.size() / 2]);
     times[contestant.name] = {
         {"min", us.front()}, {"p50", p50.back()}, {"p95", us[us.size() * 95 / 100]}};
+    if (std::vector<double> host_us = contestant.host_us; !host_us.empty()) {
+      std::ranges::sort(host_us);
+      times[contestant.name]["host_p50"] = host_us[host_us.size() / 2];
+    }
   }
   // Ours stands first, then the rival.
   const double rival = options.rivals == Rivals::kBoth ? std::min(p50[1], p50[2]) : p50[1];

@@ -34,6 +34,7 @@ std::vector<Row> rows_of(const Options& options);
 struct Times {
   std::string name;
   std::vector<double> us;
+  std::vector<double> host_us{};  // of calls that are waited for: until the host had made them
 };
 
 struct Outcome {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 
@@ -102,6 +103,33 @@ double SampleTimer::time(const Timed& timed, int calls) {
   require(cudaStreamSynchronize(stream_), timed.name.c_str());
   look_for_errors();
   return slowest_us(elapsed_us(end_) / calls);
+}
+
+// Ranks begin each call together, and its end is that of the slowest.
+void SampleTimer::time_calls(Timed& timed, int calls, bool is_warm_up) {
+  using Clock = std::chrono::steady_clock;
+  const auto us = [](Clock::duration time) {
+    return std::chrono::duration<double, std::micro>(time).count();
+  };
+  double whole_us = 0;
+  double host_us = 0;
+  for (int i = 0; i < calls; ++i) {
+    shared_.barrier(options_.ranks);
+    alarm(kSampleSeconds);
+    const Clock::time_point begin = Clock::now();
+    start(timed, 1);
+    const Clock::time_point made = Clock::now();
+    require(cudaStreamSynchronize(stream_), timed.name.c_str());
+    const Clock::time_point end = Clock::now();
+    host_us += slowest_us(us(made - begin));
+    shared_.barrier(options_.ranks);  // all have read it
+    whole_us += slowest_us(us(end - begin));
+  }
+  look_for_errors();
+  if (!is_warm_up) {
+    timed.us.push_back(whole_us / calls);
+    timed.host_us.push_back(host_us / calls);
+  }
 }
 
 double SampleTimer::time_both(

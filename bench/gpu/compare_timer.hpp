@@ -46,6 +46,8 @@ class SampleTimer {
   void start(const Timed& timed, int calls);
   // us of a call, of the slowest rank.
   double time(const Timed& timed, int calls);
+  // Adds those of a call that the host waits for, and of its part, of the slowest rank.
+  void time_calls(Timed& timed, int calls, bool is_warm_up);
   // us until a sample and a load of so many units have ended, which begin together on streams of
   // their own: as graphs, or enqueued in turn. `unit` enqueues one on load_stream().
   double time_both(const Timed& timed, int calls, const Timed& load, const Call& unit, int units);

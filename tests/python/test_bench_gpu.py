@@ -367,7 +367,6 @@ def test_a_program_that_ends_without_rows_or_reason_is_told(
         (["--codec", "q9"], "there is no codec 'q9'"),
         (["--in-place"], "--in-place True is for --executor host"),
         (["-N", "2"], "--cycles 2 is for --executor host"),
-        (["--mode", "call"], "--mode of GPU ranks is graph, stream; not call"),
         (["--protocol", "direct"], "not direct"),
         (["--paths", "shm,cma"], "--paths of GPU ranks are nvlink, host, nvlink,host; not shm,cma"),
         (["--against", "mpi"], "--against on GPU ranks takes nccl, shares, engines; not mpi"),

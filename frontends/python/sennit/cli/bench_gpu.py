@@ -33,7 +33,7 @@ _COLLECTIVES = (
 )
 _PROTOCOLS = ("ll", "ll128", "slots", "direct_put", "direct_get", "copy_engines")
 _OTHER_WAYS = ("shares", "engines")  # of Sennit, which --against names beside nccl
-_MODES = ("graph", "stream")
+_MODES = ("graph", "stream", "call")
 _PATHS = ("nvlink", "host", "nvlink,host")
 _RANKS_MIN, _RANKS_MAX = 2, 16
 _ELEMENT_BYTES = 4

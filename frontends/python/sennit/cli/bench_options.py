@@ -231,7 +231,7 @@ _OPTIONS = (
     click.option(
         "--mode",
         type=click.Choice(["call", "graph", "stream"]),
-        help="How calls are made; GPUs: graph or stream.  [default: call, on GPUs graph]",
+        help="How calls are made; call: waited for, one by one.  [default: call, on GPUs graph]",
     ),
     click.option(
         "--registered/--no-registered",

@@ -28,7 +28,12 @@ def row(measured: dict[str, Any]) -> dict[str, Any]:
     """A row as all result files have it."""
     times = measured["time_us"]
     known = (*MODES, STAGED)
-    rivals = [{"name": name, "p50_us": times[name]["p50"]} for name in known if name in times]
+    rivals = [
+        {"name": name, "p50_us": times[name]["p50"]}
+        | ({"host_p50_us": times[name]["host_p50"]} if "host_p50" in times[name] else {})
+        for name in known
+        if name in times
+    ]
     algbw = measured["bytes"] * measured.get("window", 1) / times["sennit"]["p50"] / 1e3
     # No wire lies between ranks that share a GPU.
     floor_hops, floor_bytes = (None, None) if "gpus" in measured else floors_us(measured)
