@@ -70,8 +70,14 @@ std::vector<Variant> variants_of(const Options& options,
   if (options.against == "engines" && bytes >= engines_from) {
     add_engines(collective, found);
   }
-  const std::size_t shares_from = message ? kMessageSharesFromBytes : kSharesFromBytes;
-  if (options.against == "shares" && bytes >= shares_from && runs_on_copy_engines(collective)) {
+  const bool shares_copies = options.algorithm == "leader";  // whatever their size
+  const std::size_t shares_from = shares_copies ? 0
+                                  : message     ? kMessageSharesFromBytes
+                                                : kSharesFromBytes;
+  // What a broadcast among more ranks cuts, its algorithms over the two paths cut differently.
+  const bool has_shares = shares_copies || (runs_on_copy_engines(collective) &&
+                                            (collective != "broadcast" || options.ranks == 2));
+  if (options.against == "shares" && bytes >= shares_from && has_shares) {
     add_shares(options, collective, found);
   }
   return found;

@@ -3,8 +3,7 @@
 //
 //  - The first arrival gets type 0, the second type 1: that is how both are assessed.
 //  - When a copy of type x completes and d more of x than of the other type have completed, the
-//  next
-//    2^d arrivals get x; one if d is not positive.
+//    next 2^d arrivals get x; one if d is not positive.
 //  - The last copy pending, if none of its type has ever completed, is sent again by the other
 //  type.
 //    Whichever comes first counts; the late one must still complete before the call may end.

@@ -329,6 +329,16 @@ Status share_with_host(DeviceChoice& choice,
                        const DeviceFacts& facts,
                        const DevicePaths& paths) {
   const Algorithm& algorithm = *choice.algorithm;
+  const GpuAlgorithm* const known = find_gpu_algorithm(algorithm.name);
+  if (known != nullptr && known->shares_copies && choice.engine == Engine::kStream &&
+      paths.is_requested) {
+    choice.shares_copies = true;
+    choice.host_share =
+        paths.share >= 0
+            ? paths.share
+            : usual_host_share(*facts.profile, algorithm.collective, shape.ranks, bytes);
+    return {};
+  }
   const bool is_message = algorithm.collective == Collective::kSendRecv;
   // Kernels know the one part of a message that is theirs; of other calls they run the whole.
   const bool leaves_a_part = choice.engine == Engine::kStream || (is_message && paths.is_requested);
@@ -432,7 +442,7 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   if (paths.host) {
     SENNIT_RETURN_IF_ERROR(share_with_host(choice, shape, bytes, facts, paths));
   }
-  if (choice.host_share == kWhole) {
+  if (choice.host_share == kWhole && !choice.shares_copies) {
     return choose_on_host(collective, shape, {});
   }
   return choice;

@@ -39,6 +39,8 @@ struct DeviceChoice {
   bool shares_puts_alone = false;
   // One of copy engines whose work for all ranks rank 0 does (exec/stream/leader_operations.hpp).
   bool by_leader = false;
+  // `host_share` percent of the copies of `algorithm` go through host memory, the others do not.
+  bool shares_copies = false;
   // SMs run the schedule step by step, whatever its hops, in protocol slots.
   bool by_steps = false;
   ScaledParts scaled{};  // what the operator scales in such a schedule

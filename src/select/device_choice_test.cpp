@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 namespace sennit::tests {
@@ -160,6 +161,29 @@ TEST(DeviceChoice, LargeReducesAreProvedInPlaceAndInTheOrderOfRanks) {
       EXPECT_TRUE(proof->in_place) << proof->why_not_in_place;
       EXPECT_TRUE(proof->reproducible);
     }
+  }
+}
+
+// A copy goes whole one way or the other: in percent of the copies.
+TEST(DeviceChoice, SendsCopiesOfALeaderThroughTheHost) {
+  const DeviceFacts facts = both_paths();
+  for (const auto& [percent, through_host] :
+       {std::pair(0, 0), std::pair(20, 1), std::pair(50, 2), std::pair(100, 4)}) {
+    const CallRequest request =
+        requesting(fmt::format("nvlink+host:{}", percent), "copy_engines", "leader");
+    const Shape shape{.ranks = 5};
+    const Result<DeviceChoice> choice =
+        choose_for_devices(Collective::kAllReduce, shape, 1000, request, facts, Means::of(facts));
+    ASSERT_TRUE(choice.ok()) << choice.status().message();
+    const auto plan = make_device_plan(*choice, shape, facts);
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    const Strand& strand = (*plan)->strands.front();
+    EXPECT_EQ(
+        std::ranges::count(strand.channels, std::vector{PathKind::kHost}, &ChannelBinding::paths),
+        2 * through_host);
+    const Result<Proof> proof = verify(**plan);
+    ASSERT_TRUE(proof.ok()) << proof.status().message();
+    EXPECT_TRUE(proof->in_place);
   }
 }
 

@@ -54,6 +54,21 @@ void bind_contributions(Strand& strand, Protocol protocol) {
   }
 }
 
+// Percent of the copies to and from the ranks besides the first, which is the leader: those of the
+// last of them.
+void send_through_host(Strand& strand, int percent) {
+  const int members = strand.schedule->problem.ranks - 1;
+  const int through_host = (members * percent + 50) / 100;
+  for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+    const Channel& channel = strand.schedule->channels[c];
+    const int member = std::max(channel.writer.rank, channel.readers.front().rank);
+    if (member > members - through_host) {
+      strand.channels[c].paths = {PathKind::kHost};
+      strand.channels[c].protocol = Protocol::kSlots;
+    }
+  }
+}
+
 // Kernels that read contributions put what they have reduced.
 void put_results(Strand& strand) {
   for (std::size_t c = 0; c < strand.channels.size(); ++c) {
@@ -75,7 +90,7 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
     plan->strands.push_back(std::move(strand));
     return std::shared_ptr<const Plan>(std::move(plan));
   }
-  if (choice.host_share < kWhole) {
+  if (choice.host_share < kWhole || choice.shares_copies) {
     SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
     if (choice.protocol == Protocol::kDirectGet || choice.protocol == Protocol::kDirectPut) {
       made = loosen(std::move(made));  // no order is kept but that of the data
@@ -93,11 +108,14 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
       Strand& strand = plan->strands.back();
       strand.by_leader = choice.by_leader && choice.host_share == 0;
       bind_contributions(strand, strand.by_leader ? Protocol::kDirectGet : Protocol::kSlots);
+      if (choice.shares_copies) {
+        send_through_host(strand, choice.host_share);
+      }
     } else if (is_reduction(choice.algorithm->collective)) {
       put_results(plan->strands.back());
     }
   }
-  if (choice.host_share > 0) {
+  if (choice.host_share > 0 && !choice.shares_copies) {
     const Collective collective = choice.algorithm->collective;
     SENNIT_ASSIGN_OR_RETURN(const Algorithm* const on_host,
                             choice.host_share == kWhole

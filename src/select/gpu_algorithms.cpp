@@ -14,7 +14,11 @@ constexpr std::array kGpuAlgorithms = {
     GpuAlgorithm{"two_shot", Message::kByRanks, /*has_kernel=*/true, /*stores_no_sums=*/false},
     GpuAlgorithm{
         "scatter_forward", Message::kByPeers, /*has_kernel=*/true, /*stores_no_sums=*/false},
-    GpuAlgorithm{"leader", Message::kWhole, /*has_kernel=*/false, /*stores_no_sums=*/false},
+    GpuAlgorithm{"leader",
+                 Message::kWhole,
+                 /*has_kernel=*/false,
+                 /*stores_no_sums=*/false,
+                 /*shares_copies=*/true},
     GpuAlgorithm{"scatter_gather", Message::kByPeers, /*has_kernel=*/true, /*stores_no_sums=*/true},
 };
 

@@ -23,6 +23,9 @@ struct GpuAlgorithm {
   Message message;
   bool has_kernel;  // direct kernels run it (exec/sm/direct_program.hpp); others are interpreted
   bool stores_no_sums;  // ranks besides the root have no output to store their sums in
+  // A share through host memory is one of its copies, each of which goes whole one way or the
+  // other.
+  bool shares_copies = false;
 };
 // Null: selection does not know it by name.
 const GpuAlgorithm* find_gpu_algorithm(std::string_view name);

@@ -1,9 +1,13 @@
 #include "select/models.hpp"
 
+#include "schedule/dynamic_policy.hpp"
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <vector>
 
 namespace sennit::models {
 namespace {
@@ -233,43 +237,50 @@ double shared_gpu_reduction(const SharedGpuModel& model, double bytes) {
          (model.ranks + 1) * bytes / model.memory_bytes_per_s;
 }
 
-// The gather as the leader drives it.
+// The gather as the leader drives it, of members that are all ready at its begin.
 struct DynamicGather {
   double seconds = 0;
-  int device_ended = 0;
-  int host_ended = 0;
+  DynamicPolicy policy;
 };
 
 DynamicGather dynamic_gather(const SharedGpuModel& model, double bytes) {
-  DynamicGather result;
+  constexpr int kDevice = 0;
+  constexpr int kHost = 1;
+  DynamicGather result{.policy = DynamicPolicy(model.ranks - 1)};
   SharedGpu gpu(model, bytes);
-  int waiting = model.ranks - 1;
-  const auto ask = [&](Copies& kind, double now, int count) {
-    count = std::min(waiting, count);
-    gpu.ask(kind, now, count);
-    waiting -= count;
-  };
-  ask(gpu.device, 0, 1);
-  ask(gpu.host, 0, 1);
-  while (!gpu.is_idle()) {
-    Copies& kind = gpu.next();
-    const bool is_device = &kind == &gpu.device;
-    result.seconds = gpu.end_next();
-    ++(is_device ? result.device_ended : result.host_ended);
-    // A last copy of a kind of which none has ended is sent again by the other kind.
-    const bool is_last = waiting == 0 && gpu.device.begun.size() + gpu.host.begun.size() == 1;
-    const Copies& other = is_device ? gpu.host : gpu.device;
-    if (is_last && other.begun.size() == 1 &&
-        (is_device ? result.host_ended : result.device_ended) == 0) {
-      const double again = result.seconds + model.switch_s + kind.link.message(bytes);
-      result.seconds = std::min(gpu.next_end(other), again);
-      break;
+  std::array<std::deque<int>, 2> members;  // whose copies are under way, by kind
+  for (int member = 1; member < model.ranks; ++member) {
+    result.policy.arrive(member);
+  }
+  // A copy that was begun twice is as good as ended when one of the two is.
+  int left = model.ranks - 1;
+  std::vector<bool> has_ended(static_cast<std::size_t>(model.ranks));
+  while (left > 0) {
+    while (const auto issue = result.policy.next()) {
+      gpu.ask(issue->type == kDevice ? gpu.device : gpu.host, result.seconds, 1);
+      members[static_cast<std::size_t>(issue->type)].push_back(issue->member);
     }
-    const int lead = result.device_ended - result.host_ended;
-    constexpr int kMostDoublings = 16;
-    ask(kind, result.seconds, 1 << std::clamp(is_device ? lead : -lead, 0, kMostDoublings));
+    const int kind = &gpu.next() == &gpu.device ? kDevice : kHost;
+    std::deque<int>& of_kind = members[static_cast<std::size_t>(kind)];
+    result.seconds = gpu.end_next();
+    const int member = of_kind.front();
+    of_kind.pop_front();
+    result.policy.complete(member, kind);
+    if (!has_ended[static_cast<std::size_t>(member)]) {
+      has_ended[static_cast<std::size_t>(member)] = true;
+      --left;
+    }
   }
   return result;
+}
+
+// Copies of each kind that carry the result back.
+std::array<std::int64_t, 2> dynamic_scatter(const DynamicPolicy& policy, int copies) {
+  std::array<std::int64_t, 2> load{};
+  for (int copy = 0; copy < copies; ++copy) {
+    ++load[static_cast<std::size_t>(policy.type_for_scatter(load))];
+  }
+  return load;
 }
 
 }  // namespace
@@ -285,11 +296,9 @@ double shared_gpu_static(const SharedGpuModel& model, double bytes) {
 
 double shared_gpu_dynamic(const SharedGpuModel& model, double bytes) {
   const DynamicGather gather = dynamic_gather(model, bytes);
-  const int copies = model.ranks - 1;
-  const bool by_device = gather.device_ended >= gather.host_ended;
-  const double scatter =
-      shared_gpu_copies(model, bytes, by_device ? copies : 0, by_device ? 0 : copies);
-  return gather.seconds + shared_gpu_reduction(model, bytes) + scatter;
+  const auto [device, host] = dynamic_scatter(gather.policy, model.ranks - 1);
+  return gather.seconds + shared_gpu_reduction(model, bytes) +
+         shared_gpu_copies(model, bytes, static_cast<int>(device), static_cast<int>(host));
 }
 
 double bound_all_reduce(double port_bytes_per_s, int ranks, double bytes) {

@@ -113,10 +113,8 @@ struct SharedGpuModel {
 //
 // With the split between the two kinds of copy that is best for the size, as a tuned table has it.
 double shared_gpu_static(const SharedGpuModel& model, double bytes);
-// The leader starts one copy of each kind; when one ends, it starts 2^d of its kind, where d is how
-// many more of that kind have ended (one, if d is not above 0). A last copy of a kind of which none
-// has ended is sent again by the other. The copies back go by what was learnt: all of the kind that
-// was ahead.
+// The leader divides the copies by the Dynamic rule (schedule/dynamic_policy.hpp), those back by
+// what it has learnt.
 double shared_gpu_dynamic(const SharedGpuModel& model, double bytes);
 
 // ---- Lower bounds on a switch whose ports carry B each way

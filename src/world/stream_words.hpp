@@ -26,6 +26,7 @@
 // call as the ring goes round:
 //   filled[s][i]    rank s: slot i of my ring holds what you are to take
 //   emptied[r][i]   rank r: I have taken what was in slot i of your ring
+// What is one message of a whole ring is announced by `ready`, and its end by the first `emptied`.
 // Messages go through rings of their own, one for each pair: message_filled, message_emptied.
 #pragma once
 

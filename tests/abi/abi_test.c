@@ -35,13 +35,20 @@ IS(offsetof(sennit_config_t, non_blocking), 56);
 IS(offsetof(sennit_config_t, reproducible), 60);
 IS(offsetof(sennit_config_t, codec), 120);
 
-IS(sizeof(sennit_call_options_t), 80);
+IS(sizeof(sennit_call_options_t), 88);
 IS(offsetof(sennit_call_options_t, algorithm), 8);
 IS(offsetof(sennit_call_options_t, tile_bytes), 32);
 IS(offsetof(sennit_call_options_t, work), 48);
 IS(offsetof(sennit_call_options_t, reproducible), 56);
 IS(offsetof(sennit_call_options_t, codec), 64);
 IS(offsetof(sennit_call_options_t, tag), 72);
+IS(offsetof(sennit_call_options_t, rms_norm), 80);
+
+IS(sizeof(sennit_rms_norm_t), 56);
+IS(offsetof(sennit_rms_norm_t, row_elements), 8);
+IS(offsetof(sennit_rms_norm_t, epsilon), 16);
+IS(offsetof(sennit_rms_norm_t, residual), 24);
+IS(offsetof(sennit_rms_norm_t, scale), 48);
 
 IS(SENNIT_OK, 0);
 IS(SENNIT_IN_PROGRESS, 1);

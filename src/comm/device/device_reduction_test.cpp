@@ -272,6 +272,89 @@ TEST_F(StagedReductions, GiveBackTheMemoryThatStages) {
   });
 }
 
+// The leader sums, and some of the copies to and from it go through rings in host memory.
+class SharedCopies : public StagedReductions {
+ protected:
+  SharedCopies() {
+    comm_config_.device = "cuda";
+    comm_config_.host_slot_bytes = kSlot;
+    comm_config_.host_ring_bytes = 4 * comm_config_.host_slot_bytes;
+  }
+
+  static Operation shared(Operation operation, int percent) {
+    operation.request.algorithm =
+        operation.collective == Collective::kAllReduce ? "leader" : "direct";
+    operation.request.protocol = "copy_engines";
+    operation.request.path = fmt::format("nvlink+host:{}", percent);
+    return operation;
+  }
+};
+
+// Whole vectors, also of more than a ring holds: 0, 1, 2 and 3 of 3 copies each way.
+TEST_F(SharedCopies, GoTheWayOfTheirMember) {
+  run([this](Rank& rank) {
+    rank.cuda->run_kernels(reduce_floats);
+    for (const std::int64_t count : {std::int64_t{1}, std::int64_t{1003}, kCount}) {
+      for (const int percent : {0, 30, 50, 100}) {
+        for (const bool in_place : {false, true}) {
+          fill_floats(rank, count, in_place);
+          expect_ok(rank.call(shared(reduction(rank, Collective::kAllReduce, count), percent)));
+          rank.finish();
+          check_sums(rank, count);
+        }
+      }
+    }
+  });
+}
+
+// Rings are empty between calls, whatever goes through them next.
+TEST_F(SharedCopies, TakeTurnsWithOtherCallsThroughTheHost) {
+  for (const bool one_queue : {false, true}) {
+    cuda_options_.one_queue = one_queue;
+    run([](Rank& rank) {
+      rank.cuda->run_kernels(reduce_floats);
+      std::vector<Operation> calls;
+      for (int i = 0; i < 24; ++i) {
+        const std::int64_t count = i % 5 == 0 ? 9'001 : 1'003;
+        fill_floats(rank, count * kRanks, false);
+        const bool is_gather = i % 3 == 2;
+        Operation op =
+            reduction(rank, is_gather ? Collective::kAllGather : Collective::kAllReduce, count);
+        calls.push_back(shared(op, i % 4 * 33));
+        if (is_gather) {
+          calls.back().request.path = "host";
+          calls.back().request.protocol.clear();
+        }
+        expect_ok(rank.call(calls.back()));
+      }
+      rank.finish();
+      for (const Operation& op : calls) {
+        check_result(rank, op);
+      }
+    });
+  }
+}
+
+TEST_F(SharedCopies, AreReplayedFromGraphs) {
+  run([](Rank& rank) {
+    rank.cuda->run_kernels(reduce_floats);
+    fill_floats(rank, kCount, false);
+    const Operation op = shared(reduction(rank, Collective::kAllReduce, kCount), 60);
+    expect_ok(rank.call(op));
+    rank.finish();
+    rank.cuda->begin_capture(rank.stream);
+    expect_ok(rank.call(op));
+    expect_ok(rank.call(op));
+    const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
+    for (int i = 0; i < 5; ++i) {
+      std::memset(rank.recv, 0xa5, kCount * 4);
+      graph.launch(rank.stream);
+      rank.finish();
+      check_sums(rank, kCount);
+    }
+  });
+}
+
 // One GPU runs the kernels of all ranks in turn, so none may wait there for another's.
 class SumsInTurn : public StagedReductions {
  protected:

@@ -148,7 +148,8 @@ TEST_F(NormalisingGpus, MixTheirCallsWithOthers) {
   run([](Rank& rank) {
     rank.cuda->run_kernels(run_kernel);
     for (int i = 0; i < 20; ++i) {
-      const Rows rows = rows_of(rank, 1 + i % 5, 16 * (1 + i * 97 % 1300), i % 2 == 0);
+      const std::int64_t row_bytes = std::int64_t{16} * (1 + i * 97 % 1300);
+      const Rows rows = rows_of(rank, 1 + i % 5, row_bytes, i % 2 == 0);
       Operation op = rows.call();
       ASSERT_TRUE(rank.call(op).ok());
       rank.finish();

@@ -1,5 +1,8 @@
 #include "exec/stream/call_operations.hpp"
 
+#include "exec/stream/staging_sizes.hpp"
+
+#include <algorithm>
 #include <span>
 #include <variant>
 #include <vector>
@@ -66,6 +69,23 @@ void end_call(OperationWriter& writer, int rank, std::uint64_t number) {
   if (number != 0) {
     writer.put(kUsersStream, StoreFlag{ended_flag(rank), number});
   }
+}
+
+std::int64_t rounds_of(const StreamProgram& program,
+                       const Extent& extent,
+                       std::int64_t staging_bytes,
+                       const host::RingShape& ring) {
+  const Problem& problem = program.problem;
+  if (!is_reduction(problem.collective) || problem.ranks == 1) {
+    return 1;
+  }
+  const std::int64_t rounds = staging_rounds(problem, extent, staging_bytes);
+  if (!program.uses_rings) {
+    return rounds;
+  }
+  // A round's blocks may be somewhat longer than their share.
+  const std::int64_t room = static_cast<std::int64_t>(ring.bytes()) / 2;
+  return std::max(rounds, ceiling(longest_range(problem, Portion{}, extent), room));
 }
 
 void append_round(const StreamProgram& program,

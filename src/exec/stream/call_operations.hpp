@@ -20,6 +20,13 @@ inline constexpr int kCallStreams = kFirstSlotStream + SlotOperations::kStreams;
 // again in every replay.
 void end_call(OperationWriter& writer, int rank, std::uint64_t number);
 
+// Rounds of a call: its contributions to a reduction fit into so much staging memory, and what goes
+// through the host into rings. Equal on all ranks, whoever reduces and whose ring is used.
+std::int64_t rounds_of(const StreamProgram& program,
+                       const Extent& extent,
+                       std::int64_t staging_bytes,
+                       const host::RingShape& ring);
+
 // Appends one round of the call to `list`: the n-th of all. The call runs from the first to the
 // last.
 struct Round {

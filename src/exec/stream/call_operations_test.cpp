@@ -4,7 +4,6 @@
 
 #include "base/testing/trials.hpp"
 #include "drivers/cuda/testing/fake_cuda.hpp"
-#include "exec/stream/staging_sizes.hpp"
 #include "exec/stream/stream_engine.hpp"
 #include "exec/stream/testing/recorded_calls.hpp"
 #include "exec/stream/testing/stream_cases.hpp"
@@ -83,9 +82,7 @@ class Recorder {
     EXPECT_TRUE(cuda_.end_capture(stream_).ok()) << "a stream was not led back";
     OperationList emitted;
     if (const StreamProgram* const alone = program.alone()) {
-      const bool has_rounds = is_reduction(alone->problem.collective) && c.ranks() > 1;
-      const std::int64_t rounds =
-          has_rounds ? staging_rounds(alone->problem, call.extent(), kStagingBytes) : 1;
+      const std::int64_t rounds = rounds_of(*alone, call.extent(), kStagingBytes, kRing);
       for (std::int64_t i = 0; i < rounds; ++i) {
         append_round(*alone, call, {.index = i, .count = rounds}, emitted);
       }

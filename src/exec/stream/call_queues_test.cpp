@@ -2,7 +2,6 @@
 // share: proved by the queue check.
 #include "base/testing/trials.hpp"
 #include "exec/stream/call_operations.hpp"
-#include "exec/stream/staging_sizes.hpp"
 #include "exec/stream/testing/queue_steps.hpp"
 #include "exec/stream/testing/stream_cases.hpp"
 #include "verify/queues.hpp"
@@ -53,9 +52,7 @@ OperationList operations_of(const StreamCase& c, int rank, const Setting& settin
   OperationList list;
   const PlanProgram& program = c.programs[static_cast<std::size_t>(rank)];
   if (const StreamProgram* const alone = program.alone()) {
-    const bool has_rounds = is_reduction(alone->problem.collective) && c.ranks() > 1;
-    const std::int64_t rounds =
-        has_rounds ? staging_rounds(alone->problem, call.extent(), kStagingBytes) : 1;
+    const std::int64_t rounds = rounds_of(*alone, call.extent(), kStagingBytes, setting.ring);
     for (std::int64_t i = 0; i < rounds; ++i) {
       append_round(*alone, call, {.index = i, .count = rounds}, list);
     }

@@ -6,6 +6,12 @@
 #include <cstdint>
 
 namespace sennit::stream {
+namespace {
+
+// Of the flags of a ring: what goes through it is one message, which may take all of its slots.
+constexpr int kSlot = 0;
+
+}  // namespace
 
 DirectOperations::DirectOperations(OperationWriter& writer,
                                    const StreamProgram& program,
@@ -101,13 +107,23 @@ void DirectOperations::for_each_put(Function function) const {
 }
 
 void DirectOperations::settle() {
-  if (program_.arrivals.empty()) {
-    return;
+  if (!program_.arrivals.empty()) {
+    for_each_put([&](const Departure& departure) { signal(departure, /*piece=*/0); });
   }
-  for_each_put([&](const Departure& departure) { signal(departure, /*piece=*/0); });
   for (const Arrival& arrival : program_.arrivals) {
     writer_.consume(kUsersStream,
                     ready_flag(program_.rank, arrival.sender, arrival.channel, /*piece=*/0));
+    if (arrival.through_host) {
+      take_from_ring(
+          kUsersStream, arrival.sender, own_place(arrival.to), range_of(arrival.to).length);
+    }
+  }
+  // The next call finds the ring empty, as after one that goes through its slots.
+  std::ranges::for_each(program_.departures,
+                        [&](const Departure& departure) { await_empty_ring(departure); });
+  for (const Reduction& reduction : program_.reductions) {
+    std::ranges::for_each(reduction.passes_on,
+                          [&](const Departure& departure) { await_empty_ring(departure); });
   }
 }
 
@@ -151,6 +167,32 @@ void DirectOperations::signal_in_time(const Departure& departure) {
   }
 }
 
+void DirectOperations::put_in_ring(const Block& block) {
+  const std::int64_t bytes = range_of(block).length;
+  if (bytes > 0 && !is_in_ring_) {
+    writer_.put(kUsersStream,
+                CopyBytes{.to = {.memory = Memory::kRing, .index = program_.rank},
+                          .from = own_place(block),
+                          .bytes = bytes});
+  }
+  is_in_ring_ = true;
+}
+
+void DirectOperations::take_from_ring(int stream, int sender, const Place& to, std::int64_t bytes) {
+  if (bytes > 0) {
+    writer_.put(
+        stream,
+        CopyBytes{.to = to, .from = {.memory = Memory::kRing, .index = sender}, .bytes = bytes});
+  }
+  writer_.fill(stream, emptied_flag(sender, program_.rank, kSlot));
+}
+
+void DirectOperations::await_empty_ring(const Departure& departure) {
+  if (departure.through_host) {
+    writer_.consume(kUsersStream, emptied_flag(program_.rank, departure.reader, kSlot));
+  }
+}
+
 void DirectOperations::copy(const Departure& departure, const Piece& piece) {
   if (piece.bytes <= 0) {
     return;
@@ -167,6 +209,10 @@ void DirectOperations::copy(const Departure& departure, const Piece& piece) {
 }
 
 void DirectOperations::contribute(const Departure& departure) {
+  if (departure.through_host) {
+    put_in_ring(departure.from);
+    return signal(departure, /*piece=*/0);
+  }
   const std::int64_t length = range_of(departure.from).length;
   const Pieces pieces = is_last(program_.rank, departure.reader)
                             ? pieces_of(length)
@@ -185,11 +231,17 @@ void DirectOperations::reduce(const Reduction& reduction) {
   for (int i = 0; i < pieces.count; ++i) {
     await_contributed(i);
     for (const Operand& operand : reduction.operands) {
-      const bool comes_in_pieces = is_last(operand.sender, program_.rank);
+      const bool comes_in_pieces = is_last(operand.sender, program_.rank) && !operand.through_host;
       if (operand.sender != program_.rank && (i == 0 || comes_in_pieces)) {
         writer_.consume(
             kOwnStream,
             ready_flag(program_.rank, operand.sender, operand.channel, comes_in_pieces ? i : 0));
+        if (operand.through_host) {
+          take_from_ring(kOwnStream,
+                         operand.sender,
+                         staged(program_.rank, operand.sender),
+                         range_of(reduction.to).length);
+        }
       }
     }
     reduce(reduction, pieces.pieces[static_cast<std::size_t>(i)]);
@@ -226,9 +278,13 @@ void DirectOperations::put_sums(const Reduction& reduction) {
     const bool is_first = &departure == &reduction.passes_on.front();
     for (int i = 0; i < pieces.count && is_first; ++i) {
       writer_.put(kUsersStream, AwaitEvent{kReducedEvent + i});
-      copy(departure, pieces.pieces[static_cast<std::size_t>(i)]);
+      if (!departure.through_host) {
+        copy(departure, pieces.pieces[static_cast<std::size_t>(i)]);
+      }
     }
-    if (!is_first) {
+    if (departure.through_host) {
+      put_in_ring(reduction.to);
+    } else if (!is_first) {
       copy(departure, {0, length});
     }
     signal_in_time(departure);

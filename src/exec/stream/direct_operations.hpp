@@ -69,6 +69,12 @@ class DirectOperations {
   // At once where the readers wait for nothing else, or at the end of the call.
   void signal_in_time(const Departure& departure);
 
+  // What goes through the host: of this rank into its ring, once for all readers, and of another
+  // one out of there.
+  void put_in_ring(const Block& block);
+  void take_from_ring(int stream, int sender, const Place& to, std::int64_t bytes);
+  void await_empty_ring(const Departure& departure);
+
   // Of a block of this rank, to where it belongs on `departure.reader`.
   void copy(const Departure& departure, const Piece& piece);
   void contribute(const Departure& departure);
@@ -86,6 +92,7 @@ class DirectOperations {
   const StreamCall& call_;
   std::int64_t longest_;  // of all blocks
   int contributed_ = 0;   // events that have been recorded
+  bool is_in_ring_ = false;
 };
 
 }  // namespace sennit::stream

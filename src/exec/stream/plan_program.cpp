@@ -10,14 +10,21 @@ bool is_direct(Protocol protocol) {
   return protocol == Protocol::kDirectGet || protocol == Protocol::kDirectPut;
 }
 
-// From buffer to buffer, and what is reduced into slots of who reduces it.
+bool is_through_host(const ChannelBinding& binding) {
+  return binding.paths == std::vector{PathKind::kHost} && binding.protocol == Protocol::kSlots;
+}
+
+// From buffer to buffer, and what is reduced into slots of who reduces it; of reductions some of it
+// through the host.
 bool is_straight(const Strand& strand) {
+  const bool reduces = is_reduction(strand.schedule->problem.collective);
   for (std::size_t c = 0; c < strand.channels.size(); ++c) {
     const ChannelBinding& binding = strand.channels[c];
     const bool is_staged = binding.protocol == Protocol::kSlots &&
                            !is_stored_whole(*strand.schedule, static_cast<int>(c));
-    if (binding.paths != std::vector{PathKind::kNvlink} ||
-        (!is_direct(binding.protocol) && !is_staged)) {
+    const bool is_put = binding.paths == std::vector{PathKind::kNvlink} &&
+                        (is_direct(binding.protocol) || is_staged);
+    if (!is_put && !(reduces && is_through_host(binding))) {
       return false;
     }
   }
@@ -25,9 +32,8 @@ bool is_straight(const Strand& strand) {
 }
 
 bool is_through_host(const Strand& strand) {
-  return std::ranges::all_of(strand.channels, [](const ChannelBinding& binding) {
-    return binding.paths == std::vector{PathKind::kHost} && binding.protocol == Protocol::kSlots;
-  });
+  return std::ranges::all_of(
+      strand.channels, [](const ChannelBinding& binding) { return is_through_host(binding); });
 }
 
 bool is_for_kernels(const Strand& strand) {
@@ -39,7 +45,8 @@ bool is_for_kernels(const Strand& strand) {
 
 Result<std::variant<StreamProgram, SlotProgram>> compile_strand(const Strand& strand, int rank) {
   if (is_straight(strand)) {
-    SENNIT_ASSIGN_OR_RETURN(StreamProgram program, compile_stream(*strand.schedule, rank));
+    SENNIT_ASSIGN_OR_RETURN(StreamProgram program,
+                            compile_stream(*strand.schedule, rank, strand.channels));
     return std::variant<StreamProgram, SlotProgram>(std::move(program));
   }
   if (is_through_host(strand)) {
@@ -101,12 +108,19 @@ Result<PlanProgram> compile_plan(const Plan& plan, int rank) {
     SENNIT_ASSIGN_OR_RETURN(result.by_leader, compile_for_leader(plan.strands.front()));
     return result;
   }
+  bool is_one_straight = false;
   for (std::size_t s = 0; s < plan.strands.size(); ++s) {
     if (is_for_kernels(plan.strands[s]) && !result.of_kernels) {
       result.of_kernels = portion_of(plan, static_cast<int>(s));
       continue;
     }
     SENNIT_ASSIGN_OR_RETURN(auto program, compile_strand(plan.strands[s], rank));
+    const bool has_flags =
+        std::holds_alternative<StreamProgram>(program) && !plan.strands[s].channels.empty();
+    if (has_flags && std::exchange(is_one_straight, true)) {
+      return fail(Code::kUnsupported,
+                  "streams run one strand from memory to memory: two would share their flags");
+    }
     result.strands.push_back(
         {.program = std::move(program), .portion = portion_of(plan, static_cast<int>(s))});
   }

@@ -30,14 +30,15 @@ Status StreamEngine::run(const PlanProgram& program, const StreamCall& call, voi
     append_by_leader(program.by_leader, program.rank, call, list_);
     return play(program.rank, call, stream, kLeaderBlocks);
   }
-  if (const StreamProgram* const alone = program.alone()) {
-    return run(*alone, call, stream);
-  }
   const bool needs_rings = std::ranges::any_of(program.strands, [](const StrandProgram& strand) {
-    return std::holds_alternative<SlotProgram>(strand.program);
+    const auto* const straight = std::get_if<StreamProgram>(&strand.program);
+    return straight == nullptr || straight->uses_rings;
   });
   if (needs_rings && rings_.shape.slots == 0) {
     return fail(Code::kInternalError, "a strand through host memory has no rings");
+  }
+  if (const StreamProgram* const alone = program.alone()) {
+    return run(*alone, call, stream);
   }
   list_.clear();
   append_call(program, call, rings_.shape, list_);
@@ -45,7 +46,8 @@ Status StreamEngine::run(const PlanProgram& program, const StreamCall& call, voi
 }
 
 Status StreamEngine::run(const StreamProgram& program, const StreamCall& call, void* stream) {
-  const std::int64_t rounds = rounds_of(program, call.extent());
+  const std::int64_t rounds =
+      rounds_of(program, call.extent(), staging_.most_bytes(), rings_.shape);
   for (std::int64_t round = 0; round < rounds; ++round) {
     list_.clear();
     append_round(program, call, {.index = round, .count = rounds}, list_);
@@ -54,20 +56,12 @@ Status StreamEngine::run(const StreamProgram& program, const StreamCall& call, v
   return {};
 }
 
-// Equal on all ranks, whoever reduces.
-std::int64_t StreamEngine::rounds_of(const StreamProgram& program, const Extent& extent) const {
-  const Problem& problem = program.problem;
-  return is_reduction(problem.collective) && problem.ranks > 1
-             ? staging_rounds(problem, extent, staging_.most_bytes())
-             : 1;
-}
-
 std::int64_t StreamEngine::staging_needs(const StreamProgram& program, const Extent& extent) const {
   if (!program.is_staged()) {
     return 0;
   }
   std::int64_t room = 0;  // for the contribution of one rank
-  const std::int64_t rounds = rounds_of(program, extent);
+  const std::int64_t rounds = rounds_of(program, extent, staging_.most_bytes(), rings_.shape);
   for (std::int64_t round = 0; round < rounds; ++round) {
     const Portion portion{.before = round, .share = 1, .total = rounds};
     room = std::max(room, staging_room(program.problem, portion, extent));

@@ -58,7 +58,6 @@ class StreamEngine {
  private:
   StreamEngine(CudaDriver& driver, std::vector<RankWords*> words, std::int64_t staging_bytes)
       : staging_(driver, staging_bytes), player_(driver, std::move(words)) {}
-  [[nodiscard]] std::int64_t rounds_of(const StreamProgram& program, const Extent& extent) const;
   Status play(int rank,
               const StreamCall& call,
               void* stream,

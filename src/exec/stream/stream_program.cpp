@@ -32,7 +32,8 @@ struct Write {
 
 class Compiler {
  public:
-  Compiler(const Schedule& schedule, int rank) : schedule_(schedule) {
+  Compiler(const Schedule& schedule, int rank, std::span<const ChannelBinding> channels)
+      : schedule_(schedule), channels_(channels) {
     program_.problem = schedule.problem;
     program_.rank = rank;
   }
@@ -52,6 +53,12 @@ class Compiler {
       return refuse("a block that others read is written again");
     }
     program_.may_be_in_place = is_read_first(true);
+    if (!has_one_block_through_host()) {
+      return refuse("a rank of it sends several blocks through the host");
+    }
+    for (std::size_t c = 0; c < schedule_.channels.size(); ++c) {
+      program_.uses_rings = program_.uses_rings || goes_through_host(static_cast<int>(c));
+    }
     return std::move(program_);
   }
 
@@ -91,6 +98,25 @@ class Compiler {
       }
     }
     return {};
+  }
+
+  bool goes_through_host(int channel) const {
+    return !channels_.empty() &&
+           channels_[static_cast<std::size_t>(channel)].paths == std::vector{PathKind::kHost};
+  }
+
+  // A ring has room for one.
+  bool has_one_block_through_host() const {
+    std::optional<Block> found;
+    const auto is_alone = [&](const Departure& departure) {
+      const bool is = !departure.through_host || !found || *found == departure.from;
+      found = departure.through_host ? departure.from : found;
+      return is;
+    };
+    return std::ranges::all_of(program_.departures, is_alone) &&
+           std::ranges::all_of(program_.reductions, [&](const Reduction& reduction) {
+             return std::ranges::all_of(reduction.passes_on, is_alone);
+           });
   }
 
   // Which of the channels between the same two ranks, in the same direction.
@@ -138,7 +164,8 @@ class Compiler {
     Departure result{.reader = reader(channel),
                      .channel = ordinal(channel),
                      .from = block,
-                     .is_admitted = is_made_of_readers(channel, block)};
+                     .is_admitted = is_made_of_readers(channel, block),
+                     .through_host = goes_through_host(channel)};
     for (const Lane& lane : lanes_of(result.reader)) {
       for (const Step& step : lane.steps) {
         if (std::ranges::find(step.in, channel) == step.in.end()) {
@@ -178,7 +205,8 @@ class Compiler {
                                  .channel = ordinal(channel),
                                  .from = source->block,
                                  .to = step.to.front(),
-                                 .is_admitted = is_made_of_readers(channel, source->block)});
+                                 .is_admitted = is_made_of_readers(channel, source->block),
+                                 .through_host = goes_through_host(channel)});
     const Step* const made = maker(writer(channel), source->block);
     writes_.push_back(
         {.to = step.to.front(), .follows = made == nullptr ? std::vector<int>() : made->in});
@@ -213,7 +241,8 @@ class Compiler {
       if (!source || source->is_sum) {
         return refuse("it reduces what has been passed on");
       }
-      operands.push_back({writer(channel), ordinal(channel), source->block});
+      operands.push_back(
+          {writer(channel), ordinal(channel), source->block, goes_through_host(channel)});
     }
     std::vector<Operand> ordered = operands;
     std::ranges::transform(step.order, ordered.begin(), [&](int operand) {
@@ -349,6 +378,7 @@ class Compiler {
   }
 
   const Schedule& schedule_;
+  std::span<const ChannelBinding> channels_;
   StreamProgram program_;
   std::vector<Lent> lent_;
   std::vector<Write> writes_;
@@ -362,8 +392,10 @@ bool StreamProgram::is_staged() const {
       reductions, [](const Reduction& reduction) { return reduction.operands.size() > 1; });
 }
 
-Result<StreamProgram> compile_stream(const Schedule& schedule, int rank) {
-  return Compiler(schedule, rank).run();
+Result<StreamProgram> compile_stream(const Schedule& schedule,
+                                     int rank,
+                                     std::span<const ChannelBinding> channels) {
+  return Compiler(schedule, rank, channels).run();
 }
 
 }  // namespace sennit::stream

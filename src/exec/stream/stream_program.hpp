@@ -2,7 +2,8 @@
 // blocks go straight from the memory of one rank into that of another. What is to be reduced goes
 // into staging memory of the rank that reduces it.
 //
-//   SENNIT_ASSIGN_OR_RETURN(StreamProgram program, compile_stream(*strand.schedule, rank));
+//   SENNIT_ASSIGN_OR_RETURN(StreamProgram program,
+//                           compile_stream(*strand.schedule, rank, strand.channels));
 //   engine.run(program, call, stream);   // exec/stream/stream_engine.hpp
 //
 // The engine chooses which rank copies: of collectives the rank that has a block, which puts it
@@ -12,13 +13,17 @@
 // reader sends after having it. This is checked here as well, because the proof speaks of tiles,
 // and here all tiles leave at once.
 //
+// Among ranks that share a device some of the contributions to a reduction, and of its sums, go
+// through the ring of their sender in host memory.
+//
 // Blocks of an input leave, and sums of inputs. What arrives is not passed on: copies that wait for
 // other copies lost to kernels (docs/performance.md).
 #pragma once
 
-#include "schedule/schedule.hpp"
+#include "schedule/plan.hpp"
 
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace sennit::stream {
@@ -30,6 +35,7 @@ struct Departure {
   Block from;
   std::optional<Block> to{};  // of the reader; none: it is reduced there
   bool is_admitted = false;   // as of an Arrival
+  bool through_host = false;
 };
 
 // A block of another rank that comes to this one.
@@ -41,6 +47,7 @@ struct Arrival {
   // A sum, to which this rank has contributed. So the sender knows that this rank has begun the
   // call, and this rank does not signal it.
   bool is_admitted = false;
+  bool through_host = false;
 };
 
 // A contribution to a reduction: an input block, of another rank or of this one.
@@ -48,6 +55,7 @@ struct Operand {
   int sender = 0;
   int channel = 0;  // of those from the sender to this rank
   Block from;       // of the sender
+  bool through_host = false;
 };
 
 // One reduction, of the contributions of all ranks, in the order in which they are combined.
@@ -74,12 +82,16 @@ struct StreamProgram {
   std::vector<OwnCopy> copies;
   // In place, too, no block is written before those who read it have it.
   bool may_be_in_place = false;
+  bool uses_rings = false;  // something of some rank goes through the host
 
   // Whether other ranks send contributions here.
   [[nodiscard]] bool is_staged() const;
 };
 
+// `channels`: bindings of the schedule's channels; none: all of them go from memory to memory.
 // kUnsupported, saying why, for schedules that streams cannot run as they stand.
-Result<StreamProgram> compile_stream(const Schedule& schedule, int rank);
+Result<StreamProgram> compile_stream(const Schedule& schedule,
+                                     int rank,
+                                     std::span<const ChannelBinding> channels = {});
 
 }  // namespace sennit::stream

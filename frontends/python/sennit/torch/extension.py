@@ -65,12 +65,12 @@ def _compiled() -> Path:
 
 
 def _key() -> str:
-    """All that the compiled file depends on."""
+    """All that the compiled file depends on; of the library its name, by which it is found."""
     found = hashlib.sha256()
     for file in [*sorted(_SOURCES.iterdir()), _PACKAGE / "include" / "sennit" / "sennit.h"]:
         found.update(file.read_bytes())
     folder = Path(torch.__file__).parent
-    place = (folder, sys.version, _library().name, _library().parent)
+    place = (folder, sys.version, _library().name.partition(".so")[0])
     found.update((torch.__version__ + "".join(map(str, place))).encode())
     return found.hexdigest()[:16]
 
@@ -156,7 +156,7 @@ def _command(output: Path) -> list[str]:
         *(word for header in headers for word in ("-isystem", str(header))),
         *("-o", str(output), "-x", "none", str(_library())),
         *(f"-L{folder / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10"),
-        *(f"-Wl,-rpath,{place}" for place in (folder / "lib", _library().parent)),
+        f"-Wl,-rpath,{folder / 'lib'}",
     ]
 
 

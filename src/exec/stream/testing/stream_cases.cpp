@@ -39,6 +39,22 @@ Strand host_strand(const Schedule& schedule, const host::RingShape& ring) {
               Engine::kStream);
 }
 
+// What the last ranks send and get goes through the host.
+std::vector<Strand> mixed_strand(const Schedule& schedule, int through_host) {
+  std::vector<Strand> strands = direct_strand(schedule);
+  for (Strand& strand : strands) {
+    for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+      const Channel& channel = strand.schedule->channels[c];
+      if (std::max(channel.writer.rank, channel.readers.front().rank) >=
+          schedule.problem.ranks - through_host) {
+        strand.channels[c].paths = {PathKind::kHost};
+        strand.channels[c].protocol = Protocol::kSlots;
+      }
+    }
+  }
+  return strands;
+}
+
 std::optional<StreamCase> case_of(std::string name, std::vector<Strand> strands) {
   StreamCase result{
       .name = std::move(name), .plan = {.strands = std::move(strands)}, .programs = {}};
@@ -71,6 +87,12 @@ class Cases {
           "{}/{} of {} ranks, root {}", sennit::name(collective), algorithm.name, ranks_, root);
       if (auto made = case_of(title, direct_strand(*schedule))) {
         direct.push_back(std::move(*made));
+      }
+      for (int members = 1; is_reduction(collective) && members < ranks_; ++members) {
+        if (auto made = case_of(fmt::format("{}, {} of them through the host", title, members),
+                                mixed_strand(*schedule, members))) {
+          cases_.push_back(std::move(*made));
+        }
       }
       if (auto made = case_of(title + ", through the host", {host_strand(*schedule, ring_)})) {
         through_host.push_back(std::move(*made));
