@@ -318,7 +318,7 @@ TEST_F(SharedCopies, TakeTurnsWithOtherCallsThroughTheHost) {
         const std::int64_t count = i % 5 == 0 ? 9'001 : 1'003;
         fill_floats(rank, count * kRanks, false);
         const bool is_gather = i % 3 == 2;
-        Operation op =
+        const Operation op =
             reduction(rank, is_gather ? Collective::kAllGather : Collective::kAllReduce, count);
         calls.push_back(shared(op, i % 4 * 33));
         if (is_gather) {
