@@ -166,7 +166,7 @@ TEST(DeviceChoice, LargeReducesAreProvedInPlaceAndInTheOrderOfRanks) {
 
 // A copy goes whole one way or the other: in percent of the copies.
 TEST(DeviceChoice, SendsCopiesOfALeaderThroughTheHost) {
-  const DeviceFacts facts = both_paths();
+  const DeviceFacts& facts = both_paths();
   for (const auto& [percent, through_host] :
        {std::pair(0, 0), std::pair(20, 1), std::pair(50, 2), std::pair(100, 4)}) {
     const CallRequest request =
