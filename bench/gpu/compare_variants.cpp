@@ -45,7 +45,7 @@ void add_shares(const Options& options,
   }
   for (const int share : options.shares) {
     const std::string text = std::to_string(share);
-    if (share == kWhole) {
+    if (share == kWhole && options.algorithm != "leader") {
       found.push_back({"sennit host", "host", ""});
     } else if (!by_kernels) {
       found.push_back({"sennit share " + text, "nvlink+host:" + text, "copy_engines"});
