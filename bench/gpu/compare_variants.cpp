@@ -74,7 +74,7 @@ std::vector<Variant> variants_of(const Options& options,
   const std::size_t shares_from = shares_copies ? 0
                                   : message     ? kMessageSharesFromBytes
                                                 : kSharesFromBytes;
-  // What a broadcast among more ranks cuts, its algorithms over the two paths cut differently.
+  // Among more than two ranks the algorithms of a broadcast over the two paths cut it differently.
   const bool has_shares = shares_copies || (runs_on_copy_engines(collective) &&
                                             (collective != "broadcast" || options.ranks == 2));
   if (options.against == "shares" && bytes >= shares_from && has_shares) {

@@ -48,6 +48,11 @@ TOLERANCE = 0.02
 """Sums of bfloat16 may be in another order."""
 
 
+def preloaded(options: argparse.Namespace) -> str:
+    """The job that has Sennit's library in the place of NCCL, where there is one."""
+    return "ours" if options.fused else "sennit"
+
+
 @contextlib.contextmanager
 def jobs(options: argparse.Namespace) -> Iterator[dict[str, Job]]:
     """A job for each library; both start at once."""
@@ -57,7 +62,6 @@ def jobs(options: argparse.Namespace) -> Iterator[dict[str, Job]]:
     backends = {"sennit": ours, rival: "nccl" if on_gpus else "gloo"}
     ways = {"sennit": "one call"} if options.fused else {}
     ways |= {"symmetric": "symmetric memory"}
-    preloading = "ours" if options.fused else "sennit"
     with (
         tempfile.TemporaryDirectory(prefix="sennit-programs-") as root,
         contextlib.ExitStack() as stack,
@@ -69,7 +73,7 @@ def jobs(options: argparse.Namespace) -> Iterator[dict[str, Job]]:
             command = [sys.executable, str(Path(__file__).with_name("program_rank.py"))]
             command += ["--backend", backend, "--store", str(folder / "store")]
             command += ["--device", options.device, "--way", ways.get(name, "three calls")]
-            library = options.ours if on_gpus and name == preloading else None
+            library = options.ours if on_gpus and name == preloaded(options) else None
             job = Job(folder, options.ranks, command)
             made[name] = stack.enter_context(job).start(library, None if on_gpus else 1)
         yield made
@@ -145,7 +149,8 @@ def run_all(options: argparse.Namespace, document: dict[str, Any]) -> None:
             )
         for job in running.values():
             job.end(ORDER_LIMIT_S)
-        if options.device == "cuda" and not options.fused:
+        if options.device == "cuda":
+            document["preloaded"] = preloaded(options)
             document["ran_on_sennit"] = {name: job.share() for name, job in running.items()}
 
 
@@ -153,7 +158,7 @@ def passed(document: dict[str, Any]) -> bool:
     """Whether each library ran in its job and in no other, and no row has faults."""
     shares = document.get("ran_on_sennit", {})
     as_named = all(
-        (share["calls"] > 0 and share["passed_on"] == 0) == (name == "sennit")
+        (share["calls"] > 0 and share["passed_on"] == 0) == (name == document["preloaded"])
         for name, share in shares.items()
     )
     return (
@@ -177,6 +182,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.device == "cuda" and options.ours is None and options.fused in (None, "ours"):
         parser.error("--ours names Sennit's libnccl.so.2 for GPUs")
+    if options.fused and (options.fused == "gloo") != (options.device == "cpu"):
+        parser.error("--fused gloo is for --device cpu, and the others are for cuda")
     document: dict[str, Any] = {"rows": [], "not_run": []}
     code = 0
     try:

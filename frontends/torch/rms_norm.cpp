@@ -24,11 +24,11 @@ void require_fit(const at::Tensor& x, const at::Tensor& residual, const at::Tens
   TORCH_CHECK(x.dim() > 0 && x.is_contiguous(),
               "all_reduce_rms_norm: x must be contiguous, with at least one dimension");
   require_like("residual", residual, x);
-  TORCH_CHECK(weight.dim() == 1 && weight.size(0) == x.size(-1) &&
+  TORCH_CHECK(weight.dim() == 1 && weight.size(0) == x.size(-1) && weight.is_contiguous() &&
                   weight.scalar_type() == x.scalar_type() && weight.device() == x.device(),
               "all_reduce_rms_norm: weight must have one dimension of ",
               x.size(-1),
-              " elements, with the type and device of x");
+              " elements, contiguous, with the type and device of x");
 }
 
 // By any backend: what the kernel does in one.
@@ -53,20 +53,32 @@ Backend* backend_for(c10d::ProcessGroup& group, const at::Tensor& x) {
   return x.is_cuda() ? dynamic_cast<Backend*>(group.getBackend(x.device().type()).get()) : nullptr;
 }
 
+// The call, made; its output and what is quantized are new tensors.
+Normalised made(Normalised call, const std::string& group_name) {
+  require_fit(call.x, call.residual, call.weight);
+  const auto group = c10d::resolve_process_group(group_name);
+  Backend* const backend = backend_for(*group, call.x);
+  if (backend == nullptr) {
+    call.output = in_steps(*group, call.x, call.residual, call.weight, call.epsilon);
+    if (call.scale) {
+      call.quantized = quantize(call.output, *call.scale);
+    }
+    return call;
+  }
+  call.output = at::empty_like(call.x);
+  if (call.scale) {
+    call.quantized = at::empty_like(call.x, call.x.options().dtype(at::kFloat8_e4m3fn));
+  }
+  backend->all_reduce_rms_norm(call);
+  return call;
+}
+
 at::Tensor normalise(const at::Tensor& x,
                      at::Tensor& residual,
                      const at::Tensor& weight,
                      double epsilon,
                      const std::string& group_name) {
-  require_fit(x, residual, weight);
-  const auto group = c10d::resolve_process_group(group_name);
-  Backend* const backend = backend_for(*group, x);
-  if (backend == nullptr) {
-    return in_steps(*group, x, residual, weight, epsilon);
-  }
-  at::Tensor output = at::empty_like(x);
-  backend->all_reduce_rms_norm({x, residual, weight, epsilon, output, {}, {}});
-  return output;
+  return made({x, residual, weight, epsilon, {}, {}, {}}, group_name).output;
 }
 
 std::tuple<at::Tensor, at::Tensor> normalise_and_quantize(const at::Tensor& x,
@@ -75,20 +87,11 @@ std::tuple<at::Tensor, at::Tensor> normalise_and_quantize(const at::Tensor& x,
                                                           double epsilon,
                                                           const at::Tensor& scale,
                                                           const std::string& group_name) {
-  require_fit(x, residual, weight);
   TORCH_CHECK(
       scale.numel() == 1 && scale.scalar_type() == at::kFloat && scale.device() == x.device(),
       "all_reduce_rms_norm_fp8: scale must have one element of float32 on the device of x");
-  const auto group = c10d::resolve_process_group(group_name);
-  Backend* const backend = backend_for(*group, x);
-  if (backend == nullptr) {
-    const at::Tensor output = in_steps(*group, x, residual, weight, epsilon);
-    return {output, quantize(output, scale)};
-  }
-  at::Tensor output = at::empty_like(x);
-  at::Tensor quantized = at::empty_like(x, x.options().dtype(at::kFloat8_e4m3fn));
-  backend->all_reduce_rms_norm({x, residual, weight, epsilon, output, quantized, scale});
-  return {output, quantized};
+  const Normalised call = made({x, residual, weight, epsilon, {}, {}, scale}, group_name);
+  return {call.output, *call.quantized};
 }
 
 // Of what a compiler traces.

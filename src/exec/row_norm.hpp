@@ -17,7 +17,7 @@ struct RowNormCall {
   std::byte* quantized = nullptr;
   const float* scale = nullptr;
   std::int64_t row_bytes = 0;
-  std::int32_t row_count = 0;
+  std::int64_t row_count = 0;
   float epsilon = 0;
 };
 
@@ -30,7 +30,7 @@ constexpr int row_threads(std::int64_t row_bytes) {
 }
 
 // More find no room at once.
-inline constexpr std::int32_t kMostRowBlocks = 1024;
+inline constexpr std::int64_t kMostRowBlocks = 1024;
 
 // The kernel of its own, in thread blocks of row_threads(); null for types that check_rows()
 // refuses, and a mark in a build without CUDA.

@@ -10,7 +10,7 @@ RowNormCall row_norm_call(const Operation& operation) {
           .quantized = static_cast<std::byte*>(norm.quantized),
           .scale = norm.scale,
           .row_bytes = norm.row_elements * static_cast<std::int64_t>(size_bytes(operation.dtype)),
-          .row_count = static_cast<std::int32_t>(operation.count / norm.row_elements),
+          .row_count = operation.count / norm.row_elements,
           .epsilon = norm.epsilon};
 }
 

@@ -23,8 +23,7 @@ struct GpuAlgorithm {
   Message message;
   bool has_kernel;  // direct kernels run it (exec/sm/direct_program.hpp); others are interpreted
   bool stores_no_sums;  // ranks besides the root have no output to store their sums in
-  // A share through host memory is one of its copies, each of which goes whole one way or the
-  // other.
+  // A share through host memory counts its copies: each goes over one path as a whole.
   bool shares_copies = false;
 };
 // Null: selection does not know it by name.

@@ -152,8 +152,8 @@ class RowsRank {
     return {recv_.values(), residual_.values(), quantized_.values()};
   }
 
-  // Sums are exact where both ranks' are, so what is normalised has the host's bits; the result is
-  // within a unit of its last place, whose factor is rounded differently here.
+  // Sums are made in the order of ranks, so what is normalised has the host's bits. The result may
+  // differ by a unit of its last place, since the host's factor is rounded differently.
   void check(const Result& result) const {
     std::size_t wrong = 0;
     for (std::size_t row = 0; row < c_.rows; ++row) {

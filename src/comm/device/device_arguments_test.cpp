@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -59,6 +61,17 @@ TEST_F(FakeGpus, ArgumentsAreRefusedBeforeAnythingOfTheirGroupIsMade) {
       broadcast.root = root;
       refused(broadcast, fmt::format("root {} is not a rank of 4 ranks", root));
     }
+    // Of a rank that has no input the output alone is looked at, in place as well.
+    std::array<std::byte, 16> pageable{};
+    Operation in_place;
+    in_place.collective = Collective::kBroadcast;
+    in_place.send = pageable.data();
+    in_place.recv = pageable.data();
+    in_place.count = 16;
+    in_place.root = (rank.rank + 1) % kRanks;
+    refused(in_place,
+            "broadcast: the recv buffer is ordinary host memory, which a GPU cannot reach; use "
+            "device or pinned memory");
     Operation large = all_gather(rank);
     large.dtype = Dtype::kFloat64;
     large.count = INT64_MAX / 16;

@@ -113,7 +113,7 @@ Status DeviceComm::check(const Operation& operation) const {
   if (use.send) {
     SENNIT_RETURN_IF_ERROR(check_memory(operation, "send", operation.send));
   }
-  if (use.recv && operation.recv != operation.send) {
+  if (use.recv && !(use.send && operation.recv == operation.send)) {
     SENNIT_RETURN_IF_ERROR(check_memory(operation, "recv", operation.recv));
   }
   if (operation.rms_norm) {

@@ -123,6 +123,22 @@ class StagedReductions : public FakeGpus {
     }
   }
 
+  // Of a call of kCount elements, twice in a graph.
+  static void check_replays(const Rank& rank, const Operation& op) {
+    expect_ok(rank.call(op));
+    rank.finish();
+    rank.cuda->begin_capture(rank.stream);
+    expect_ok(rank.call(op));
+    expect_ok(rank.call(op));
+    const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
+    for (int i = 0; i < 5; ++i) {
+      std::memset(rank.recv, 0xa5, kCount * 4);
+      graph.launch(rank.stream);
+      rank.finish();
+      check_sums(rank, kCount);
+    }
+  }
+
   static void check_result(Rank& rank, const Operation& op) {
     rank.recv = static_cast<std::byte*>(op.recv);
     if (op.collective == Collective::kAllGather) {
@@ -340,18 +356,7 @@ TEST_F(SharedCopies, AreReplayedFromGraphs) {
     rank.cuda->run_kernels(reduce_floats);
     fill_floats(rank, kCount, false);
     const Operation op = shared(reduction(rank, Collective::kAllReduce, kCount), 60);
-    expect_ok(rank.call(op));
-    rank.finish();
-    rank.cuda->begin_capture(rank.stream);
-    expect_ok(rank.call(op));
-    expect_ok(rank.call(op));
-    const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
-    for (int i = 0; i < 5; ++i) {
-      std::memset(rank.recv, 0xa5, kCount * 4);
-      graph.launch(rank.stream);
-      rank.finish();
-      check_sums(rank, kCount);
-    }
+    check_replays(rank, op);
   });
 }
 
@@ -390,18 +395,7 @@ TEST_F(SumsInTurn, AreReplayedFromGraphs) {
     rank.cuda->run_kernels(reduce_floats);
     fill_floats(rank, kCount, false);
     const Operation op = reduction(rank, Collective::kAllReduce, kCount);
-    expect_ok(rank.call(op));
-    rank.finish();
-    rank.cuda->begin_capture(rank.stream);
-    expect_ok(rank.call(op));
-    expect_ok(rank.call(op));
-    const FakeGraph graph = take(rank.cuda->end_capture(rank.stream));
-    for (int i = 0; i < 5; ++i) {
-      std::memset(rank.recv, 0xa5, kCount * 4);
-      graph.launch(rank.stream);
-      rank.finish();
-      check_sums(rank, kCount);
-    }
+    check_replays(rank, op);
   });
 }
 

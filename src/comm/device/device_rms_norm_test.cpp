@@ -143,6 +143,24 @@ TEST_F(NormalisingGpus, HaveAKernelBehindOtherCalls) {
   });
 }
 
+// Kernels do not run here: what they would do with places beyond 32 bits is not seen.
+TEST_F(NormalisingGpus, HaveAKernelBehindACallOf2GB) {
+  run([](Rank& rank) {
+    const Rows rows = rows_of(rank, 1, 1024, /*in_place=*/true);
+    Operation op = rows.call();
+    op.request.algorithm = "one_shot";
+    op.request.protocol = "ll";
+    for (const auto& [count, kernels] :
+         {std::pair((std::int64_t{1} << 30) - 512, 1), std::pair(std::int64_t{1} << 30, 2)}) {
+      op.count = count;
+      const int before = rank.launches();
+      const Status status = rank.call(op);
+      ASSERT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(rank.launches() - before, kernels);
+    }
+  });
+}
+
 // Whatever kernels a call has, the next one finds the rounds of its blocks as all ranks have them.
 TEST_F(NormalisingGpus, MixTheirCallsWithOthers) {
   run([](Rank& rank) {

@@ -61,10 +61,12 @@ Result<std::unique_ptr<Executable>> DirectExecutable::compile(ProvedPlan proved,
       new DirectExecutable(std::move(proved), program, packets, context));
 }
 
-// Of one hop, in packets that say for themselves when they have come.
+// Of one hop, in packets that say for themselves when they have come. The kernel has 32 bits for
+// places in a buffer.
 bool DirectExecutable::normalises(const Operation& op) const {
-  return op.rms_norm.has_value() && packets_ == Packets::kLl && context_.facts.nvlink &&
-         program_.problem.ranks > 1 && program_.forward_to == 0 && program_.arrive_from != 0;
+  return op.rms_norm.has_value() && op.bytes() <= INT32_MAX && packets_ == Packets::kLl &&
+         context_.facts.nvlink && program_.problem.ranks > 1 && program_.forward_to == 0 &&
+         program_.arrive_from != 0;
 }
 
 Status DirectExecutable::launch_norming(const GpuCall& call, const DirectCall& direct) {
@@ -75,11 +77,12 @@ Status DirectExecutable::launch_norming(const GpuCall& call, const DirectCall& d
       const void* const kernel,
       context_.kernels.normer(norming_kernel(call.operation.dtype), call.stream));
   const int most = std::min(context_.limits.blocks, context_.memory.shape().ll_blocks);
-  return context_.driver.launch(kernel,
-                                {.blocks = static_cast<unsigned>(std::min(most, norm.row_count)),
-                                 .threads = static_cast<unsigned>(row_threads(norm.row_bytes))},
-                                &norming,
-                                call.stream);
+  return context_.driver.launch(
+      kernel,
+      {.blocks = static_cast<unsigned>(std::min<std::int64_t>(most, norm.row_count)),
+       .threads = static_cast<unsigned>(row_threads(norm.row_bytes))},
+      &norming,
+      call.stream);
 }
 
 Result<Lack> DirectExecutable::enqueue(const GpuCall& call) {

@@ -64,7 +64,8 @@ class NormingBlock : SmallBlock<UnitReducer<T, ReduceOp::kSum>, SmallCall, Block
         weight_ = norm_.weight_at(unit);
       }
       const bool has_come = !has_packet || this->exchange(needed_);
-      if (is_last_row && step + 1 == steps) {
+      // A warp without a packet knows of no other rank that it has begun.
+      if (is_last_row && step + 1 == steps && has_packet && has_come) {
         sennit::let_next_begin();
       }
       if (has_come && this->whole_) {

@@ -77,8 +77,9 @@ inline std::function<void()> fake_norming_kernel(const void* kernel,
   if (kernel == sm::norming_kernel(Dtype::kBfloat16) ||
       kernel == sm::norming_kernel(Dtype::kFloat16)) {
     return [call = *static_cast<const sm::NormingCall*>(parameters), blocks] {
-      for (int block = 0; block < std::min(blocks, call.norm.row_count); ++block) {
-        FakeNormingKernel(call, block).run(std::min(blocks, call.norm.row_count));
+      const auto launched = static_cast<int>(std::min<std::int64_t>(blocks, call.norm.row_count));
+      for (int block = 0; block < launched; ++block) {
+        FakeNormingKernel(call, block).run(launched);
       }
     };
   }
