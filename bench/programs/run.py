@@ -10,7 +10,8 @@ a time, some steps each. On CPUs the programs are small: that tests the benchmar
 
 With --fused decoding has sennit.torch.all_reduce_rms_norm in place of three calls, by the backend
 `sennit`. RIVAL makes the three calls: `ours` on Sennit's library, `nccl` on NCCL, `symmetric` with
-PyTorch's symmetric memory.
+PyTorch's symmetric memory; `ours-compiled` and `nccl-compiled` make two, since torch.compile joins
+all that follows the all_reduce.
 
 FILE gets a row for each program: ms a step of the median round and of the fastest and slowest, by
 the slowest rank, and from a step with the profiler how long no kernel of the program's own ran.
@@ -37,20 +38,24 @@ from jobs import Job, JobFailed
 
 PROGRAMS = (
     *(f"decode, {tokens}" for tokens in ("1 token", "8 tokens", "64 tokens")),
+    *(f"decode FP8, {tokens}" for tokens in ("1 token", "8 tokens")),
     *(f"MoE, {tokens} tokens" for tokens in (64, 512, 4096)),
     "FSDP2",
     "DDP",
 )
-STEPS = {"decode": 20, "MoE": 40}
-"""Of a round, by the first word; others: 5."""
+STEPS = {"decode": 20, "decode FP8": 20, "MoE": 40}
+"""Of a round, by what stands before the comma; others: 5."""
 ORDER_LIMIT_S = 120.0
+RIVALS = ("ours", "ours-compiled", "nccl", "nccl-compiled", "symmetric", "gloo")
 TOLERANCE = 0.02
 """Sums of bfloat16 may be in another order."""
 
 
-def preloaded(options: argparse.Namespace) -> str:
-    """The job that has Sennit's library in the place of NCCL, where there is one."""
-    return "ours" if options.fused else "sennit"
+def preloaded(options: argparse.Namespace) -> str | None:
+    """The job that has Sennit's library in the place of NCCL, if there is one."""
+    if not options.fused:
+        return "sennit"
+    return options.fused if options.fused.startswith("ours") else None
 
 
 @contextlib.contextmanager
@@ -62,6 +67,7 @@ def jobs(options: argparse.Namespace) -> Iterator[dict[str, Job]]:
     backends = {"sennit": ours, rival: "nccl" if on_gpus else "gloo"}
     ways = {"sennit": "one call"} if options.fused else {}
     ways |= {"symmetric": "symmetric memory"}
+    ways |= {f"{library}-compiled": "compiled" for library in ("ours", "nccl")}
     with (
         tempfile.TemporaryDirectory(prefix="sennit-programs-") as root,
         contextlib.ExitStack() as stack,
@@ -174,13 +180,14 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--ours", type=Path, help="Sennit's libnccl.so.2, for GPUs")
-    parser.add_argument("--fused", choices=("ours", "nccl", "symmetric", "gloo"), metavar="RIVAL")
+    parser.add_argument("--fused", choices=RIVALS, metavar="RIVAL")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--program", choices=PROGRAMS, action="append", help="default: all")
     parser.add_argument("--rounds", type=int, default=11, help="of each library")
     parser.add_argument("--limit-s", type=float, default=300, help="no program starts later")
     options = parser.parse_args()
-    if options.device == "cuda" and options.ours is None and options.fused in (None, "ours"):
+    needs_ours = not options.fused or options.fused.startswith("ours")
+    if options.device == "cuda" and options.ours is None and needs_ours:
         parser.error("--ours names Sennit's libnccl.so.2 for GPUs")
     if options.fused and (options.fused == "gloo") != (options.device == "cpu"):
         parser.error("--fused gloo is for --device cpu, and the others are for cuda")

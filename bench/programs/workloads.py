@@ -7,7 +7,7 @@ Each has sizes for GPUs, and small ones with which the benchmark itself is teste
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -32,6 +32,12 @@ class Sizes:
     tokens: int  # of a rank; in decode of all, and one of each sequence
     context: int = 0  # of decode: earlier tokens of a sequence
     experts: int = 0  # of all ranks
+    fp8: bool = False  # decode: weights, and what they are multiplied with
+
+
+FP8 = torch.float8_e4m3fn
+SCALE = 1 / 32
+"""Of all tensors in FP8; what they hold is below 448 / 32."""
 
 
 def random(*shape: int, like: torch.device, scale: float = 0.02) -> Tensor:
@@ -39,19 +45,44 @@ def random(*shape: int, like: torch.device, scale: float = 0.02) -> Tensor:
     return torch.randn(shape, device=like, dtype=torch.bfloat16) * scale
 
 
+def quantized(x: Tensor, scale: Tensor) -> Tensor:
+    """FP8 in place of bfloat16."""
+    return (x / scale).clamp(-448, 448).to(FP8)
+
+
+def add_and_norm(partial: Tensor, x: Tensor, weight: Tensor, scale: Tensor | None) -> Tensor:
+    """Add to x, and normalise that; with a scale, in FP8."""
+    x += partial
+    rows = functional.rms_norm(x, weight.shape, weight)
+    return rows if scale is None else quantized(rows, scale)
+
+
 class ThreeCalls:
-    """What decode does with a product that is a part of a sum over all ranks."""
+    """What decode does with a product that is a part of a sum over all ranks.
+
+    An all_reduce, the addition of x and the norm; with a scale, FP8 takes kernels of its own.
+    """
 
     def room(self, like: Tensor) -> Tensor | None:
         """Where a product of this shape has to be; None: anywhere."""
         del like
         return None
 
-    def add_and_norm(self, partial: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-        """Add the sum to x, and normalise that."""
+    def run(self, partial: Tensor, x: Tensor, weight: Tensor, scale: Tensor | None) -> Tensor:
+        """Add the sum to x, and normalise that; with a scale, in FP8."""
         dist.all_reduce(partial)
-        x += partial
-        return functional.rms_norm(x, weight.shape, weight)
+        return add_and_norm(partial, x, weight, scale)
+
+
+class Compiled(ThreeCalls):
+    """An all_reduce, and one kernel by torch.compile for all else."""
+
+    _rest = staticmethod(torch.compile(add_and_norm))
+
+    def run(self, partial: Tensor, x: Tensor, weight: Tensor, scale: Tensor | None) -> Tensor:
+        """In two kernels."""
+        dist.all_reduce(partial)
+        return self._rest(partial, x, weight, scale)
 
 
 class SymmetricMemory(ThreeCalls):
@@ -65,25 +96,28 @@ class SymmetricMemory(ThreeCalls):
         symmetric.rendezvous(made, dist.group.WORLD.group_name)
         return made
 
-    def add_and_norm(self, partial: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-        """In three kernels."""
-        x += torch.ops.symm_mem.one_shot_all_reduce(partial, "sum", dist.group.WORLD.group_name)
-        return functional.rms_norm(x, weight.shape, weight)
+    def run(self, partial: Tensor, x: Tensor, weight: Tensor, scale: Tensor | None) -> Tensor:
+        """With an all_reduce that leaves its input as it is."""
+        group = dist.group.WORLD.group_name
+        total = torch.ops.symm_mem.one_shot_all_reduce(partial, "sum", group)
+        return add_and_norm(total, x, weight, scale)
 
 
 class OneCall(ThreeCalls):
     """By backend `sennit`."""
 
-    def add_and_norm(self, partial: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    def run(self, partial: Tensor, x: Tensor, weight: Tensor, scale: Tensor | None) -> Tensor:
         """In one kernel where messages are small."""
         import sennit.torch
 
-        result: Tensor = sennit.torch.all_reduce_rms_norm(partial, x, weight)
-        return result
+        if scale is not None:
+            return sennit.torch.all_reduce_rms_norm_fp8(partial, x, weight, scale)[1]
+        return sennit.torch.all_reduce_rms_norm(partial, x, weight)
 
 
 WAYS: dict[str, type[ThreeCalls]] = {
     "three calls": ThreeCalls,
+    "compiled": Compiled,
     "symmetric memory": SymmetricMemory,
     "one call": OneCall,
 }
@@ -94,16 +128,33 @@ def decode(sizes: Sizes, device: torch.device, way: str = "three calls") -> Step
 
     Two all_reduces of tokens x hidden bfloat16 a layer, in one CUDA graph on GPUs.
     """
+
+    def weights(rows: int, columns: int) -> Tensor:
+        if not sizes.fp8:
+            return random(rows, columns, like=device)
+        return quantized(random(columns, rows, like=device), scale).t()
+
+    def product(x: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
+        if not sizes.fp8:
+            return torch.mm(x, weights, out=out)
+        x = x if x.dtype == FP8 else quantized(x, scale)
+        out = x.new_empty(len(x), weights.shape[1], dtype=torch.bfloat16) if out is None else out
+        result: Tensor = torch._scaled_mm(
+            x, weights, scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16, out=out
+        )
+        return result
+
     ranks = dist.get_world_size()
     heads, width = sizes.heads // ranks, sizes.hidden // sizes.heads
     inner = sizes.feed_forward // ranks
     torch.manual_seed(1 + dist.get_rank())
+    scale = torch.tensor(SCALE, device=device)
     layers = [
         {
-            "qkv": random(sizes.hidden, 3 * heads * width, like=device),
-            "out": random(heads * width, sizes.hidden, like=device),
-            "gate_up": random(sizes.hidden, 2 * inner, like=device),
-            "down": random(inner, sizes.hidden, like=device),
+            "qkv": weights(sizes.hidden, 3 * heads * width),
+            "out": weights(heads * width, sizes.hidden),
+            "gate_up": weights(sizes.hidden, 2 * inner),
+            "down": weights(inner, sizes.hidden),
             "cache": random(2, sizes.tokens, heads, sizes.context, width, like=device),
         }
         for _ in range(sizes.layers)
@@ -118,17 +169,17 @@ def decode(sizes: Sizes, device: torch.device, way: str = "three calls") -> Step
         x = inputs.clone()
         normalised = functional.rms_norm(x, weight.shape, weight)
         for layer in layers:
-            qkv = normalised @ layer["qkv"]
+            qkv = product(normalised, layer["qkv"])
             query, key, value = qkv.view(sizes.tokens, 3, heads, 1, width).unbind(1)
             keys, values = layer["cache"]
             keys[:, :, -1:], values[:, :, -1:] = key, value
             attended = functional.scaled_dot_product_attention(query, keys, values)
             mixed = attended.view(sizes.tokens, heads * width)
-            partial = torch.mm(mixed, layer["out"], out=room)
-            normalised = sums.add_and_norm(partial, x, weight)
-            gate, up = (normalised @ layer["gate_up"]).chunk(2, dim=1)
-            partial = torch.mm(functional.silu(gate) * up, layer["down"], out=room)
-            normalised = sums.add_and_norm(partial, x, weight)
+            partial = product(mixed, layer["out"], out=room)
+            normalised = sums.run(partial, x, weight, scale if sizes.fp8 else None)
+            gate, up = product(normalised, layer["gate_up"]).chunk(2, dim=1)
+            partial = product(functional.silu(gate) * up, layer["down"], out=room)
+            normalised = sums.run(partial, x, weight, scale if sizes.fp8 else None)
         return normalised
 
     if device.type != "cuda":
@@ -140,7 +191,8 @@ def decode(sizes: Sizes, device: torch.device, way: str = "three calls") -> Step
     with torch.cuda.graph(graph):
         result = forward().float().norm()
 
-    def replay() -> Tensor:
+    def replay(reads: Callable[[], Tensor] = forward) -> Tensor:
+        del reads  # held with the memory that the graph reads
         graph.replay()
         return result
 
@@ -283,9 +335,9 @@ def ddp(sizes: Sizes, device: torch.device) -> Step:
     return training(sizes, device, wrap, half=device.type == "cuda")
 
 
-def decoding(tokens: int) -> Sizes:
+def decoding(tokens: int, *, fp8: bool = False) -> Sizes:
     """Of a model of 7 billion parameters."""
-    return Sizes(32, 4096, 11008, heads=32, tokens=tokens, context=512)
+    return Sizes(32, 4096, 11008, heads=32, tokens=tokens, context=512, fp8=fp8)
 
 
 def routing(tokens: int) -> Sizes:
@@ -297,6 +349,8 @@ PROGRAMS: dict[str, tuple[Callable[[Sizes, torch.device], Step], Sizes]] = {
     "decode, 1 token": (decode, decoding(1)),
     "decode, 8 tokens": (decode, decoding(8)),
     "decode, 64 tokens": (decode, decoding(64)),
+    "decode FP8, 1 token": (decode, decoding(1, fp8=True)),
+    "decode FP8, 8 tokens": (decode, decoding(8, fp8=True)),
     "MoE, 64 tokens": (mixture_of_experts, routing(64)),
     "MoE, 512 tokens": (mixture_of_experts, routing(512)),
     "MoE, 4096 tokens": (mixture_of_experts, routing(4096)),
@@ -316,7 +370,7 @@ TINY: dict[Callable[..., Step], Sizes] = {
 def made(name: str, device: torch.device, way: str) -> Step:
     """A program, ready to run; decode sums in this way."""
     make, sizes = PROGRAMS[name]
-    sizes = sizes if device.type == "cuda" else TINY[make]
+    sizes = sizes if device.type == "cuda" else replace(TINY[make], fp8=sizes.fp8)
     return decode(sizes, device, way) if make is decode else make(sizes, device)
 
 

@@ -146,7 +146,7 @@ Status submit(sennit_comm_t comm,
   }
   *wanted = new_handle(comm);
   (*wanted)->work = work;
-  comm->engine->poke();
+  comm->engine->push();
   return {};
 }
 

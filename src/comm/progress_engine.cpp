@@ -305,11 +305,21 @@ void ProgressEngine::sleep(Communicator& comm, const Work& work, Clock::time_poi
   sleep_on(comm.world().bell(comm.rank()), limit, look_again);
 }
 
-void ProgressEngine::poke() {
-  const std::scoped_lock guard(mutex_);
+void ProgressEngine::touch() {
   for (const auto& comm : comms_) {
     comm->calls().own_wait().touch();
   }
+}
+
+void ProgressEngine::push() {
+  const std::scoped_lock guard(mutex_);
+  touch();
+  progress();
+}
+
+void ProgressEngine::poke() {
+  const std::scoped_lock guard(mutex_);
+  touch();
   progress();
   look();
 }

@@ -40,7 +40,10 @@ class ProgressEngine {
   // Makes a plain call of `comm` that has been made before and waits for it. Nothing where it has
   // to be prepared and posted.
   std::optional<Status> run_quick(Communicator& comm, const PlainCall& call);
-  // One round for all communicators with outstanding calls.
+  // After a call was posted that is not waited for: one round for all communicators with
+  // outstanding calls. Its rank may be away for long now, and must not say that it waits for others.
+  void push();
+  // One round, and a look at what the others do.
   void poke();
   // And for this one in any case: what another thread's abort means for it shows then.
   void poke(Communicator& comm);
@@ -61,6 +64,7 @@ class ProgressEngine {
   [[nodiscard]] Patience patience() const;
   void drive(Communicator& comm);
   bool progress();
+  void touch();
   // Up to patience_.rounds rounds, until something moves or `work` has ended.
   bool run_rounds(const Work& work);
   // As long as a message takes between two ranks that run; true when `quick` has ended.

@@ -55,6 +55,19 @@ TEST(CopyChoice, ALeaderRunsWhatIsNotSharedWithTheHost) {
   }
 }
 
+// Kernels that wait for each other take milliseconds there.
+TEST(CopyChoice, RanksInTurnRunANamedAlgorithmByCopiesIfItCanBeCopied) {
+  DeviceFacts facts = both_paths();
+  facts.sharing = DeviceSharing::kInTurn;
+  const auto engine = [&](Collective collective, const CallRequest& request) {
+    return chosen(collective, 4, 64, request, facts).engine;
+  };
+  EXPECT_EQ(engine(Collective::kAllReduce, requesting("", "", "leader")), Engine::kStream);
+  EXPECT_EQ(engine(Collective::kAllReduce, requesting("", "", "two_shot")), Engine::kStream);
+  EXPECT_EQ(engine(Collective::kAllReduce, requesting("", "ll", "two_shot")), Engine::kSm);
+  EXPECT_EQ(engine(Collective::kReduce, requesting("", "", "scatter_gather")), Engine::kSm);
+}
+
 TEST(CopyChoice, CopyEnginesRunWhatRequestsThem) {
   for (const auto& [collective, protocol] :
        {std::pair(Collective::kSendRecv, Protocol::kDirectGet),

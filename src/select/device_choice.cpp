@@ -258,8 +258,9 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
     choice.engine = Engine::kStream;
   } else if (!request.protocol.empty()) {
     SENNIT_ASSIGN_OR_RETURN(choice.protocol, requested_protocol(collective, request, means));
-  } else if (is_free && means.copy_engines &&
-             suits_copy_engines(collective, shape.ranks, bytes, facts)) {
+  } else if (means.copy_engines && suits_copy_engines(collective, shape.ranks, bytes, facts) &&
+             (is_free || (suits_a_leader(collective, shape.ranks, facts) &&
+                          can_be_copied(collective, request, means).ok()))) {
     choice.engine = Engine::kStream;
   } else if (is_free && suits_puts(collective, shape.ranks, bytes, facts, means)) {
     choice.protocol = Protocol::kDirectPut;

@@ -286,7 +286,7 @@ std::string describe(const CallWords& words) {
   if (is_rooted(collective)) {
     text += fmt::format(", root {}", words.root);
   }
-  if (words.codec != 0) {
+  if (words.varying && words.codec != 0) {
     text += fmt::format(", codec {}", name(static_cast<Codec>(words.codec)));
   }
   if (words.row != 0) {
