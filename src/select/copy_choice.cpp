@@ -78,6 +78,16 @@ Status can_be_copied(Collective collective, const CallRequest& request, const Me
              : Status();
 }
 
+bool names_copies(Collective collective,
+                  int ranks,
+                  const CallRequest& request,
+                  const DeviceFacts& facts,
+                  const Means& means) {
+  return suits_a_leader(collective, ranks, facts) && request.protocol.empty() &&
+         find_gpu_algorithm(request.algorithm) != nullptr &&
+         can_be_copied(collective, request, means).ok();
+}
+
 std::string_view copying_algorithm(const DeviceFacts& facts,
                                    Collective collective,
                                    int ranks,

@@ -27,6 +27,13 @@ bool suits_copy_engines(Collective collective,
 bool requests_copies(Collective collective, const CallRequest& request);
 // kUnsupported, saying why, for requests that copy engines cannot meet.
 Status can_be_copied(Collective collective, const CallRequest& request, const Means& means);
+// Of ranks that run in turn, where kernels that wait for each other take milliseconds: the call
+// names an algorithm that copy engines run as well, and no protocol.
+bool names_copies(Collective collective,
+                  int ranks,
+                  const CallRequest& request,
+                  const DeviceFacts& facts,
+                  const Means& means);
 
 // Where the call leaves it open.
 std::string_view copying_algorithm(const DeviceFacts& facts,

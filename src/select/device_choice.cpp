@@ -78,11 +78,13 @@ Result<const Algorithm*> find_for(Collective collective,
 
 // The call asks for what the interpreter alone runs: an algorithm of many hops.
 bool wants_steps(Collective collective,
+                 const Shape& shape,
                  const CallRequest& request,
                  const DeviceFacts& facts,
                  const Means& means) {
   if (collective == Collective::kSendRecv || collective == Collective::kBarrier ||
-      request.algorithm.empty() || has_direct_kernel(request.algorithm)) {
+      request.algorithm.empty() || has_direct_kernel(request.algorithm) ||
+      names_copies(collective, shape.ranks, request, facts, means)) {
     return false;
   }
   const bool suits = request.protocol.empty() || request.protocol == name(Protocol::kSlots);
@@ -195,7 +197,7 @@ Result<DeviceChoice> choose_through_host(Collective collective,
                                          const CallRequest& request,
                                          const DeviceFacts& facts,
                                          const Means& means) {
-  if (wants_steps(collective, request, facts, means)) {
+  if (wants_steps(collective, shape, request, facts, means)) {
     if (!request.path.empty() && !facts.groups.empty()) {
       return fail(Code::kUnsupported,
                   "{} runs step by step, over path nvlink within groups of ranks and path host "
@@ -259,8 +261,7 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
   } else if (!request.protocol.empty()) {
     SENNIT_ASSIGN_OR_RETURN(choice.protocol, requested_protocol(collective, request, means));
   } else if (means.copy_engines && suits_copy_engines(collective, shape.ranks, bytes, facts) &&
-             (is_free || (suits_a_leader(collective, shape.ranks, facts) &&
-                          can_be_copied(collective, request, means).ok()))) {
+             (is_free || names_copies(collective, shape.ranks, request, facts, means))) {
     choice.engine = Engine::kStream;
   } else if (is_free && suits_puts(collective, shape.ranks, bytes, facts, means)) {
     choice.protocol = Protocol::kDirectPut;
@@ -290,7 +291,7 @@ Result<DeviceChoice> choose_for_rare_operator(Collective collective,
                                               const CallRequest& request,
                                               const DeviceFacts& facts,
                                               const Means& means) {
-  if (wants_steps(collective, request, facts, means)) {
+  if (wants_steps(collective, shape, request, facts, means)) {
     return choose_steps(collective, shape, request);
   }
   const bool takes_ll = request.protocol.empty() || request.protocol == name(Protocol::kLl);
@@ -427,7 +428,7 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   if (!paths.nvlink) {
     return choose_on_host(collective, shape, request);
   }
-  if (wants_steps(collective, request, facts, means) && !(paths.is_requested && paths.host)) {
+  if (wants_steps(collective, shape, request, facts, means) && !(paths.is_requested && paths.host)) {
     return choose_steps(collective, shape, request);
   }
   CallRequest on_nvlink = request;
