@@ -7,6 +7,7 @@
 #include <iostream>
 #include <iterator>
 #include <map>
+#include <span>
 #include <sstream>
 
 namespace sennit_bench {
@@ -84,6 +85,8 @@ bool is_yes(const std::string& flag, const std::string& text) {
 constexpr int kShares[] = {0, 2, 4, 6, 8, 12};
 // Where NVLink has a block or two, the host has about as much to carry.
 constexpr int kSharesBesideFewBlocks[] = {0, 30, 50, 60, 70, 80};
+// Of whole copies: none, the parts of four ranks, all.
+constexpr int kSharesOfCopies[] = {0, 25, 50, 75, 100};
 
 void set_shares(Options& options, const std::string& paths, const std::string& wanted) {
   const bool is_stream = options.mode == "stream";  // a graph keeps the share it was captured with
@@ -94,11 +97,13 @@ void set_shares(Options& options, const std::string& paths, const std::string& w
     return;
   }
   if (wanted.empty()) {
-    if (options.sm_budget > 0) {
-      options.shares.assign(std::begin(kSharesBesideFewBlocks), std::end(kSharesBesideFewBlocks));
-    } else {
-      options.shares.assign(std::begin(kShares), std::end(kShares));
+    std::span<const int> usual = kShares;
+    if (options.algorithm == "leader") {
+      usual = kSharesOfCopies;
+    } else if (options.sm_budget > 0) {
+      usual = kSharesBesideFewBlocks;
     }
+    options.shares.assign(usual.begin(), usual.end());
     options.dynamic_share = is_stream;
     return;
   }

@@ -18,7 +18,8 @@ namespace sennit {
 template <typename T>
 class RowNorm {
  public:
-  __device__ __forceinline__ explicit RowNorm(const RowNormCall& call) : call_(call) {}
+  __device__ __forceinline__ explicit RowNorm(const RowNormCall& call)
+      : call_(call), scale_(call.scale != nullptr ? *call.scale : 1.0F) {}
 
   // Steps of a row, and where this thread's unit of one begins in it; it may begin behind its end.
   __device__ __forceinline__ int steps() const {
@@ -69,9 +70,12 @@ class RowNorm {
     }
     __syncthreads();
     squares_ = 0;
-    float all = 0;
-    for (unsigned warp = 0; warp < blockDim.x / 32; ++warp) {
-      all = rounded::add(all, sums[odd][warp]);
+    constexpr unsigned kMostWarps = kMostRowThreads / 32;
+    const unsigned warp = threadIdx.x % kMostWarps;
+    float all = warp < blockDim.x / 32 ? sums[odd][warp] : 0.0F;
+#pragma unroll
+    for (int distance = kMostWarps / 2; distance > 0; distance /= 2) {
+      all = rounded::add(all, __shfl_xor_sync(~0u, all, distance));
     }
     const float mean = __fdiv_rn(all, static_cast<float>(call_.row_bytes / sizeof(T)));
     return __frsqrt_rn(rounded::add(mean, call_.epsilon));
@@ -127,11 +131,10 @@ class RowNorm {
 
   __device__ __forceinline__ void quantize(std::int64_t element, const Elements& values) const {
     constexpr float kMost = 448;
-    const float scale = call_.scale != nullptr ? *call_.scale : 1.0F;
     alignas(8) Float8E4m3fn quantized[kElements];
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
-      const float value = __fdiv_rn(widen(values.of[i]), scale);
+      const float value = __fdiv_rn(widen(values.of[i]), scale_);
       // A NaN stays one.
       quantized[i] = narrow(value > kMost    ? kMost
                             : value < -kMost ? -kMost
@@ -149,6 +152,7 @@ class RowNorm {
   }
 
   const RowNormCall& call_;
+  const float scale_;     // loaded early
   float squares_ = 0;  // of this thread's values of the row
 };
 

@@ -22,9 +22,6 @@ class NormingBlock : SmallBlock<UnitReducer<T, ReduceOp::kSum>, SmallCall, Block
 
   __device__ __forceinline__ void run() {
     const BlockState before = this->call_.states[this->block_];
-    if (before.round == kGivenUp) {
-      return;
-    }
     this->round_ = before.round;
     needed_ = before.unheard & this->call_.push_to;
     bool alive = true;
@@ -54,7 +51,6 @@ class NormingBlock : SmallBlock<UnitReducer<T, ReduceOp::kSum>, SmallCall, Block
       const bool has_packet = norm_.has(unit - this->lane_ * 16);
       this->whole_ = norm_.has(unit);
       this->at_ = static_cast<int>(row * rows_.row_bytes + unit);
-      ++this->round_;
       Unit residual{};
       if (has_packet) {
         this->load_inputs();
@@ -63,6 +59,11 @@ class NormingBlock : SmallBlock<UnitReducer<T, ReduceOp::kSum>, SmallCall, Block
         residual = norm_.residual_at(this->at_);
         weight_ = norm_.weight_at(unit);
       }
+      // Behind the loads: it is the first that waits for the block's state.
+      if (this->round_ == kGivenUp) {
+        return false;
+      }
+      ++this->round_;
       const bool has_come = !has_packet || this->exchange(needed_);
       // A warp without a packet knows of no other rank that it has begun.
       if (is_last_row && step + 1 == steps && has_packet && has_come) {

@@ -29,6 +29,10 @@ _STREAM_SIZES = ",".join(str(1 << shift) for shift in (22, 24, 26, 28, 30))
 _SHARE_SIZES = ",".join(str(1 << shift) for shift in (27, 28, 29, 30))
 _SHARES = "0,2,4,6,8,10,12"
 _WITH_SHARES = ("all_gather", "all_to_all", "broadcast")
+# Of copies to and from a leader, whose GPU all ranks share.
+_COPIES_SHARED = "all_reduce"
+_COPY_SIZES = ",".join(str(1 << shift) for shift in (12, 14, 16, 18, 20, 22, 24))
+_COPY_SHARES = "25,50,75,100"
 
 
 def command(
@@ -61,7 +65,10 @@ def command(
     else:
         gpus, count = _gpus_here()
         ranks = ranks or count
-        rows = list(_measured(output, collectives or COLLECTIVES, ranks))
+        if ranks > count:
+            rows = list(_measured_shared(output, collectives or (_COPIES_SHARED,), ranks))
+        else:
+            rows = list(_measured(output, collectives or COLLECTIVES, ranks))
         origin = f"{ranks} of them, {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}"
     if len(gpus) != 1:
         raise click.UsageError(f"a profile is of one model of GPUs; these are {', '.join(gpus)}")
@@ -122,6 +129,25 @@ def _measured(output: Output, collectives: Sequence[str], ranks: int) -> Iterato
             for line in compare_program.measured_rows(program, arguments):
                 yield gpu_rows.row(line)
         output.console.print(f"{collective} on {ranks} GPUs: timed", markup=False)
+
+
+def _measured_shared(
+    output: Output, collectives: Sequence[str], ranks: int
+) -> Iterator[dict[str, Any]]:
+    """How many copies of a leader go through the host, where ranks share GPUs."""
+    if list(collectives) != [_COPIES_SHARED]:
+        raise click.UsageError(
+            f"{ranks} ranks share GPUs, and tune measures there what {_COPIES_SHARED} alone has: "
+            "shares of a leader's copies"
+        )
+    arguments = [
+        *("--collective", _COPIES_SHARED, "--algorithm", "leader", "--ranks", str(ranks)),
+        *("--mode", "graph", "--sizes", _COPY_SIZES, "--against", "shares"),
+        *("--share", _COPY_SHARES),
+    ]
+    for line in compare_program.measured_rows(compare_program.find_program(), arguments):
+        yield gpu_rows.row(line)
+    output.console.print(f"{_COPIES_SHARED}, {ranks} ranks on shared GPUs: timed", markup=False)
 
 
 def _model(gpu: str) -> str:
