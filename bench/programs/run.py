@@ -42,8 +42,12 @@ PROGRAMS = (
     *(f"MoE, {tokens} tokens" for tokens in (64, 512, 4096)),
     "FSDP2",
     "DDP",
+    *(f"one all_reduce, {size}" for size in ("256 KB", "1 MB")),
+    *(f"one uneven all_to_all, {size}" for size in ("256 KB", "1 MB")),
+    *(f"one ring, {size}" for size in ("64 KB", "1 MB")),
 )
 STEPS = {"decode": 20, "decode FP8": 20, "MoE": 40}
+STEPS |= {f"one {call}": 200 for call in ("all_reduce", "uneven all_to_all", "ring")}
 """Of a round, by what stands before the comma; others: 5."""
 ORDER_LIMIT_S = 120.0
 RIVALS = ("ours", "ours-compiled", "nccl", "nccl-compiled", "symmetric", "gloo")

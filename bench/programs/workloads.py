@@ -248,6 +248,57 @@ def mixture_of_experts(sizes: Sizes, device: torch.device) -> Step:
     return step
 
 
+def one_all_reduce(sizes: Sizes, device: torch.device) -> Step:
+    """A call of tokens x hidden bfloat16, which is waited for."""
+    shape, like = (sizes.tokens, sizes.hidden), torch.bfloat16
+    x = torch.full(shape, 1.0 + dist.get_rank(), device=device, dtype=like)
+    # A sum in place would grow from step to step.
+    return waited_for(lambda: dist.all_reduce(x, dist.ReduceOp.MAX), x)
+
+
+def one_all_to_all(sizes: Sizes, device: torch.device) -> Step:
+    """The same, of messages that are not of one length."""
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    most = sizes.tokens // ranks
+    lengths = [
+        [most // 2 + (3 * a + 5 * b) % (most // 2) for b in range(ranks)] for a in range(ranks)
+    ]
+    sends = lengths[rank]
+    recvs = [lengths[peer][rank] for peer in range(ranks)]
+    x = torch.ones(sum(sends), sizes.hidden, device=device, dtype=torch.bfloat16)
+    y = torch.empty(sum(recvs), sizes.hidden, device=device, dtype=torch.bfloat16)
+    return waited_for(lambda: dist.all_to_all_single(y, x, recvs, sends), y)
+
+
+def one_ring(sizes: Sizes, device: torch.device) -> Step:
+    """The same, to the next rank and from the one before."""
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    x = torch.ones(sizes.tokens, sizes.hidden, device=device, dtype=torch.bfloat16)
+    y = torch.empty_like(x)
+    pair = [
+        dist.P2POp(dist.isend, x, (rank + 1) % ranks),
+        dist.P2POp(dist.irecv, y, (rank - 1) % ranks),
+    ]
+
+    def call() -> None:
+        for work in dist.batch_isend_irecv(pair):
+            work.wait()
+
+    return waited_for(call, y)
+
+
+def waited_for(call: Callable[[], Any], result: Tensor) -> Step:
+    """One call a step, whose end the host awaits."""
+
+    def step() -> Tensor:
+        call()
+        if result.is_cuda:
+            torch.cuda.synchronize()
+        return result[0, 0].float()
+
+    return step
+
+
 class Layer(nn.Module):
     """Of a transformer that is trained."""
 
@@ -340,6 +391,11 @@ def decoding(tokens: int, *, fp8: bool = False) -> Sizes:
     return Sizes(32, 4096, 11008, heads=32, tokens=tokens, context=512, fp8=fp8)
 
 
+def single(kilobytes: int) -> Sizes:
+    """Of a call of so many KB, in rows of 256 bfloat16."""
+    return Sizes(1, 256, 0, heads=0, tokens=2 * kilobytes)
+
+
 def routing(tokens: int) -> Sizes:
     """Of four layers with 16 experts."""
     return Sizes(4, 2048, 1408, heads=0, tokens=tokens, experts=16)
@@ -354,6 +410,12 @@ PROGRAMS: dict[str, tuple[Callable[[Sizes, torch.device], Step], Sizes]] = {
     "MoE, 64 tokens": (mixture_of_experts, routing(64)),
     "MoE, 512 tokens": (mixture_of_experts, routing(512)),
     "MoE, 4096 tokens": (mixture_of_experts, routing(4096)),
+    "one all_reduce, 256 KB": (one_all_reduce, single(256)),
+    "one all_reduce, 1 MB": (one_all_reduce, single(1024)),
+    "one uneven all_to_all, 256 KB": (one_all_to_all, single(256)),
+    "one uneven all_to_all, 1 MB": (one_all_to_all, single(1024)),
+    "one ring, 64 KB": (one_ring, single(64)),
+    "one ring, 1 MB": (one_ring, single(1024)),
     "FSDP2": (fsdp2, Sizes(8, 4096, 16384, heads=32, tokens=4096)),
     "DDP": (ddp, Sizes(8, 2048, 8192, heads=16, tokens=4096)),
 }
@@ -363,6 +425,7 @@ TINY: dict[Callable[..., Step], Sizes] = {
     mixture_of_experts: Sizes(1, 16, 16, heads=0, tokens=8, experts=4),
     fsdp2: Sizes(1, 16, 32, heads=2, tokens=8),
     ddp: Sizes(1, 16, 32, heads=2, tokens=8),
+    **dict.fromkeys((one_all_reduce, one_all_to_all, one_ring), single(4)),
 }
 """For tests on CPUs."""
 

@@ -36,7 +36,9 @@ def rows_of(programs: tuple[str, ...], folder: Path, *options: str) -> list[dict
 
 
 def test_programs_return_the_same_over_both_libraries(tmp_path: Path) -> None:
-    for row in rows_of(("decode, 1 token", "MoE, 64 tokens", "FSDP2", "DDP"), tmp_path):
+    programs = ("decode, 1 token", "MoE, 64 tokens", "FSDP2", "DDP")
+    calls = ("one all_reduce, 1 MB", "one uneven all_to_all, 1 MB", "one ring, 1 MB")
+    for row in rows_of(programs + calls, tmp_path):
         assert row["rival"] == "gloo"
         assert row["ms_a_step"] > 0
         assert row["rival_ms_a_step"] > 0
