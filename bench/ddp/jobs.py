@@ -28,14 +28,17 @@ class JobFailed(Exception):
 class Job:
     """The processes. Used as a context manager, which leaves none."""
 
-    def __init__(self, folder: Path, ranks: int, command: list[str]) -> None:
-        """Say what shall run as each rank; the folder is the job's own."""
+    def __init__(
+        self, folder: Path, ranks: int, command: list[str], variables: dict[str, str] | None = None
+    ) -> None:
+        """Say what shall run as each rank, with what in its environment; the folder is its own."""
         self._folder = folder
         self._ranks = ranks
         self._answers: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
         self._processes: list[subprocess.Popen[str]] = []
         self._readers: list[threading.Thread] = []
         self._command = command
+        self._variables = variables or {}
 
     def start(self, library: Path | None, threads: int | None) -> Job:
         """Start the ranks; `library` is preloaded, `threads` limits what a rank computes with."""
@@ -137,6 +140,7 @@ class Job:
 
     def _environment(self, rank: int, library: Path | None, threads: int | None) -> dict[str, str]:
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(self._ranks)}
+        env.update(self._variables)
         env["PYTHONFAULTHANDLER"] = "1"  # a crash says where it was
         env["SENNIT_NCCL_FALLBACK_LIB"] = "none"
         env.update(SENNIT_DEBUG="INFO", SENNIT_DEBUG_SUBSYS="nccl")

@@ -3,6 +3,7 @@
     python3 bench/programs/run.py --out FILE --device cuda --ours LIB [--ranks N]
     python3 bench/programs/run.py --out FILE --device cuda --fused RIVAL [--ours LIB]
     python3 bench/programs/run.py --out FILE --device cpu [--fused gloo] [--program NAME]...
+    ... [--codec CODEC] [--through-host]
 
 LIB is Sennit's libnccl.so.2, which is preloaded; the rival on GPUs is NCCL, on CPUs Gloo. Each
 library has a job of its own, and both lie on the same devices all the time; only one has orders at
@@ -12,6 +13,9 @@ With --fused decoding has sennit.torch.all_reduce_rms_norm in place of three cal
 `sennit`. RIVAL makes the three calls: `ours` on Sennit's library, `nccl` on NCCL, `symmetric` with
 PyTorch's symmetric memory; `ours-compiled` and `nccl-compiled` make two, since torch.compile joins
 all that follows the all_reduce.
+
+With --codec calls of Sennit's job are coded where they can be, and a row has the largest relative
+difference of what the last step returned. With --through-host no GPU reaches another's memory.
 
 FILE gets a row for each program: ms a step of the median round and of the fastest and slowest, by
 the slowest rank, and from a step with the profiler how long no kernel of the program's own ran.
@@ -42,6 +46,7 @@ PROGRAMS = (
     *(f"MoE, {tokens} tokens" for tokens in (64, 512, 4096)),
     "FSDP2",
     "DDP",
+    "turbulence, 256",
     *(f"one all_reduce, {size}" for size in ("256 KB", "1 MB")),
     *(f"one uneven all_to_all, {size}" for size in ("256 KB", "1 MB")),
     *(f"one ring, {size}" for size in ("64 KB", "1 MB")),
@@ -60,6 +65,16 @@ def preloaded(options: argparse.Namespace) -> str | None:
     if not options.fused:
         return "sennit"
     return options.fused if options.fused.startswith("ours") else None
+
+
+def variables(options: argparse.Namespace, is_sennit: bool) -> dict[str, str]:
+    """What the options set in the environment of a job."""
+    found = {}
+    if options.through_host:
+        found |= {"SENNIT_PATHS": "host"} if is_sennit else {"NCCL_P2P_DISABLE": "1"}
+    if options.codec and is_sennit:
+        found["SENNIT_CODEC"] = options.codec
+    return found
 
 
 @contextlib.contextmanager
@@ -84,7 +99,7 @@ def jobs(options: argparse.Namespace) -> Iterator[dict[str, Job]]:
             command += ["--backend", backend, "--store", str(folder / "store")]
             command += ["--device", options.device, "--way", ways.get(name, "three calls")]
             library = options.ours if on_gpus and name == preloaded(options) else None
-            job = Job(folder, options.ranks, command)
+            job = Job(folder, options.ranks, command, variables(options, name == "sennit"))
             made[name] = stack.enter_context(job).start(library, None if on_gpus else 1)
         yield made
 
@@ -103,10 +118,12 @@ def measured(running: dict[str, Job], program: str, options: argparse.Namespace)
     for name in running:
         order(name, "steps", count=steps)
     times: dict[str, list[float]] = {name: [] for name in running}
+    ends: dict[str, list[float]] = {}
     for index in range(options.rounds):
         for name in running if index % 2 == 0 else reversed(running):
             answers = order(name, "steps", count=steps)
             times[name].append(1e3 * max(one["elapsed_s"] for one in answers) / steps)
+            ends[name] = [one["result"] for one in answers]
     profiles = {name: order(name, "profile") for name in running}
     for name in running:
         order(name, "drop")
@@ -119,6 +136,9 @@ def measured(running: dict[str, Job], program: str, options: argparse.Namespace)
             row[f"{prefix}profile_{key}"] = max(one[key] for one in profiles[name])
     row["ratio"] = row["rival_ms_a_step"] / row["ms_a_step"]
     row["results"] = results
+    if options.codec:
+        pairs = zip(*ends.values(), strict=True)
+        row |= {"codec": options.codec, "error": max(abs(a - b) / abs(b) for a, b in pairs)}
     row["faults"] = faults(*results.values())
     return row
 
@@ -185,6 +205,8 @@ def main() -> int:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--ours", type=Path, help="Sennit's libnccl.so.2, for GPUs")
     parser.add_argument("--fused", choices=RIVALS, metavar="RIVAL")
+    parser.add_argument("--codec", help="of Sennit's calls, as in SENNIT_CODEC")
+    parser.add_argument("--through-host", action="store_true", help="on GPUs: without P2P")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--program", choices=PROGRAMS, action="append", help="default: all")
     parser.add_argument("--rounds", type=int, default=11, help="of each library")

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import turbulence
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -391,6 +392,11 @@ def decoding(tokens: int, *, fp8: bool = False) -> Sizes:
     return Sizes(32, 4096, 11008, heads=32, tokens=tokens, context=512, fp8=fp8)
 
 
+def simulated(sizes: Sizes, device: torch.device) -> Step:
+    """Of a box with so many tokens a side."""
+    return turbulence.simulation(sizes.tokens, device)
+
+
 def single(kilobytes: int) -> Sizes:
     """Of a call of so many KB, in rows of 256 bfloat16."""
     return Sizes(1, 256, 0, heads=0, tokens=2 * kilobytes)
@@ -410,6 +416,7 @@ PROGRAMS: dict[str, tuple[Callable[[Sizes, torch.device], Step], Sizes]] = {
     "MoE, 64 tokens": (mixture_of_experts, routing(64)),
     "MoE, 512 tokens": (mixture_of_experts, routing(512)),
     "MoE, 4096 tokens": (mixture_of_experts, routing(4096)),
+    "turbulence, 256": (simulated, Sizes(1, 0, 0, heads=0, tokens=256)),
     "one all_reduce, 256 KB": (one_all_reduce, single(256)),
     "one all_reduce, 1 MB": (one_all_reduce, single(1024)),
     "one uneven all_to_all, 256 KB": (one_all_to_all, single(256)),
@@ -425,6 +432,7 @@ TINY: dict[Callable[..., Step], Sizes] = {
     mixture_of_experts: Sizes(1, 16, 16, heads=0, tokens=8, experts=4),
     fsdp2: Sizes(1, 16, 32, heads=2, tokens=8),
     ddp: Sizes(1, 16, 32, heads=2, tokens=8),
+    simulated: Sizes(1, 0, 0, heads=0, tokens=16),
     **dict.fromkeys((one_all_reduce, one_all_to_all, one_ring), single(4)),
 }
 """For tests on CPUs."""

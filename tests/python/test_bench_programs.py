@@ -36,7 +36,7 @@ def rows_of(programs: tuple[str, ...], folder: Path, *options: str) -> list[dict
 
 
 def test_programs_return_the_same_over_both_libraries(tmp_path: Path) -> None:
-    programs = ("decode, 1 token", "MoE, 64 tokens", "FSDP2", "DDP")
+    programs = ("decode, 1 token", "MoE, 64 tokens", "FSDP2", "DDP", "turbulence, 256")
     calls = ("one all_reduce, 1 MB", "one uneven all_to_all, 1 MB", "one ring, 1 MB")
     for row in rows_of(programs + calls, tmp_path):
         assert row["rival"] == "gloo"
@@ -49,3 +49,11 @@ def test_decoding_returns_the_same_in_one_call(tmp_path: Path) -> None:
     programs = ("decode, 8 tokens", "decode FP8, 8 tokens")
     for row in rows_of(programs, tmp_path, "--fused", "gloo"):
         assert row["faults"] == []
+
+
+def test_codecs_change_what_a_simulation_returns_a_little(tmp_path: Path) -> None:
+    [row] = rows_of(("turbulence, 256",), tmp_path, "--codec", "q16")
+    assert row["faults"] == []
+    assert 0 < row["error"] < 1e-3
+    # The energy of the vortices of Taylor and Green, of which little is lost at first.
+    assert abs(sum(row["results"]["gloo"]) / 2 - 1 / 8) < 1e-5
