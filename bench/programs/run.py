@@ -69,7 +69,7 @@ def preloaded(options: argparse.Namespace) -> str | None:
 
 def variables(options: argparse.Namespace, is_sennit: bool) -> dict[str, str]:
     """What the options set in the environment of a job."""
-    found = {}
+    found: dict[str, str] = {}
     if options.through_host:
         found |= {"SENNIT_PATHS": "host"} if is_sennit else {"NCCL_P2P_DISABLE": "1"}
     if options.codec and is_sennit:
