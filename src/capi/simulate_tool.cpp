@@ -1,5 +1,6 @@
 // The functions of tools.h that speak of machines that need not be here.
 #include "algo/algorithm.hpp"
+#include "capi/gpu_prediction.hpp"
 #include "capi/rank_groups.hpp"
 #include "capi/respond.hpp"
 #include "capi/shown_schedule.hpp"
@@ -7,7 +8,6 @@
 #include "machine/catalogue.hpp"
 #include "machine/topology_picture.hpp"
 #include "select/candidates.hpp"
-#include "select/device_reason.hpp"
 #include "select/machine_plan.hpp"
 #include "select/reproduce/reproduce.hpp"
 #include "sennit/tools.h"
@@ -285,26 +285,19 @@ Result<Json> list_machines(const JsonObject&) {
   return Json{{"machines", std::move(rows)}};
 }
 
-// What GPU ranks choose there, if this machine is one that their rules speak of: else null.
-Json gpu_ranks_form(const MachinePlanRequest& wanted, const Topology& machine) {
-  const auto facts = facts_of_described_gpus(machine, wanted.shape.ranks);
-  if (!facts.ok() || !facts->nvlink || wanted.ranks_per_device > 1) {
-    return {};
+// With a codec, GPU ranks that have it are all that the question is about.
+Result<Json> codec_form(const JsonObject& request, const std::optional<GpuPrediction>& ranks) {
+  if (!request.has("codec")) {
+    return Json();
   }
-  const auto made =
-      plan_for_devices({.collective = wanted.algorithm->collective,
-                        .shape = {.ranks = wanted.shape.ranks, .root = wanted.shape.root},
-                        .bytes = wanted.bytes},
-                       *facts);
-  if (!made.ok()) {
-    return {};
+  SENNIT_ASSIGN_OR_RETURN(const std::string text, request.text("codec"));
+  SENNIT_ASSIGN_OR_RETURN(const Codec codec, parse_codec(text));
+  if (!ranks) {
+    return fail(Code::kUnsupported,
+                "what a codec gains is known of machines whose GPUs are joined by NVLink, of a rank "
+                "each: take one as h200-x2");
   }
-  const auto run = simulate(made->plan, machine, {.count = wanted.bytes, .element_bytes = 1});
-  return {{"algorithm", made->choice.algorithm->name},
-          {"protocol", name(made->choice.protocol)},
-          {"host_share", made->choice.host_share},
-          {"predicted_seconds", run.ok() ? Json(run->seconds) : Json()},
-          {"reason", reason_for(made->choice, wanted.shape.ranks, wanted.bytes, *facts)}};
+  return ranks->form(codec);
 }
 
 Result<Json> explain_choice(const JsonObject& request) {
@@ -324,7 +317,22 @@ Result<Json> explain_choice(const JsonObject& request) {
                       {"busiest_link", candidate.busiest_link},
                       {"busiest_use", candidate.busiest_use}});
   }
-  Json gpu_ranks = gpu_ranks_form(wanted, machine);
+  std::string path;
+  if (request.has("path")) {
+    SENNIT_ASSIGN_OR_RETURN(path, request.text("path"));
+  }
+  const auto ranks = GpuPrediction::of(wanted, path, machine);
+  SENNIT_ASSIGN_OR_RETURN(Json codec, codec_form(request, ranks));
+  Json gpu_ranks;
+  if (ranks) {
+    Result<Json> form = ranks->form();
+    if (!form.ok() && !path.empty()) {
+      return form.status();
+    }
+    gpu_ranks = form.ok() ? std::move(form).value() : Json();
+  } else if (!path.empty()) {
+    return fail(Code::kUnsupported, "path is for machines whose GPUs are joined by NVLink");
+  }
   Json refused = Json::array();
   for (const Candidate& candidate : candidates.refused) {
     refused.push_back({{"algorithm", candidate.algorithm->name}, {"why", candidate.refused}});
@@ -339,6 +347,7 @@ Result<Json> explain_choice(const JsonObject& request) {
                                            : Json(candidates.ranked.front().algorithm->name)},
               {"reason", gpu_ranks.is_null() ? Json(candidates.reason()) : gpu_ranks["reason"]},
               {"gpu_ranks", std::move(gpu_ranks)},
+              {"codec", std::move(codec)},
               {"candidates", std::move(ranked)},
               {"refused", std::move(refused)}};
 }
@@ -382,7 +391,9 @@ sennit_status_t sennit_tool_explain(const char* request, char** answer) {
                              "ranks",
                              "ranks_per_gpu",
                              "root",
-                             "bytes"},
+                             "bytes",
+                             "path",
+                             "codec"},
                             sennit::explain_choice);
 }
 

@@ -159,6 +159,39 @@ TEST(ExplainTool, SaysWhatGpuRanksChoose) {
   EXPECT_TRUE(other["gpu_ranks"].is_null());
 }
 
+TEST(ExplainTool, SaysWhatACodecGains) {
+  const Json through_host = answer_of(
+      R"({"collective": "all_to_all", "machine": "h200-x2", "bytes": 33554432, "path": "host", )"
+      R"("codec": "zfp:8"})",
+      sennit_tool_explain);
+  const Json& codec = through_host["codec"];
+  EXPECT_EQ(codec["coded_bytes"], 8388608);
+  EXPECT_NEAR(codec["kernel_seconds"], 101e-6, 1e-6);
+  EXPECT_GT(codec["ratio"], 2.5);
+  EXPECT_LT(codec["by_size"].front()["ratio"], codec["by_size"].back()["ratio"]);
+  const Json over_nvlink = answer_of(
+      R"({"collective": "all_to_all", "machine": "h200-x2", "bytes": 33554432, "codec": "zfp:16"})",
+      sennit_tool_explain);
+  EXPECT_LT(over_nvlink["codec"]["ratio"], 1);
+  EXPECT_LT(over_nvlink["codec"]["by_size"].front()["ratio"], 0.7);
+}
+
+TEST(ExplainTool, RefusesCodecsAndPathsOfWhichNothingIsKnown) {
+  char* answer = nullptr;
+  EXPECT_EQ(sennit_tool_explain(R"({"collective": "all_to_all", "machine": "kesch", )"
+                                R"("bytes": 4096, "codec": "q8"})",
+                                &answer),
+            SENNIT_UNSUPPORTED);
+  EXPECT_EQ(sennit_tool_explain(R"({"collective": "all_to_all", "machine": "h200-x2", )"
+                                R"("bytes": 4096, "codec": "q9"})",
+                                &answer),
+            SENNIT_INVALID_ARGUMENT);
+  EXPECT_NE(sennit_tool_explain(R"({"collective": "all_to_all", "machine": "h200-x2", )"
+                                R"("bytes": 4096, "path": "nowhere"})",
+                                &answer),
+            SENNIT_OK);
+}
+
 TEST(MachinesTool, ListsTheCatalogue) {
   const Json answer = answer_of("", sennit_tool_machines);
   EXPECT_GE(answer["machines"].size(), 12U);

@@ -4,6 +4,7 @@
 #include "base/check.hpp"
 #include "base/line_reader.hpp"
 #include "base/sha256.hpp"
+#include "codec/codec.hpp"
 #include "select/built_in_profiles.hpp"
 
 #include <algorithm>
@@ -88,9 +89,12 @@ class Parser {
     if (kind == "puts") {
       return read_few_blocks(kind, {Collective::kAllGather, Collective::kAllToAll}, profile_.puts);
     }
+    if (kind == "codec") {
+      return read_codec_rate();
+    }
     return in_.refuse(
         "'{}' is no kind of line; there are: name, gpus, compute_capability, measured_on, size, "
-        "packets, host_share, reads, puts, first_dynamic_share",
+        "packets, host_share, reads, puts, codec, first_dynamic_share",
         kind);
   }
 
@@ -161,6 +165,23 @@ class Parser {
     SENNIT_RETURN_IF_ERROR(in_.read_field("percent", {0, 100}, percent));
     row.percent = static_cast<int>(percent);
     profile_.host_shares.push_back(row);
+    return in_.expect_end();
+  }
+
+  Status read_codec_rate() {
+    GpuProfile::CodecRate row;
+    const std::string_view family = in_.word();
+    const bool is_known = std::ranges::any_of(kCodecs, [&](Codec codec) {
+      return name(codec).substr(0, name(codec).find(':')) == family;
+    });
+    if (!is_known) {
+      return in_.refuse("there is no codec '{}'", family);
+    }
+    row.family = family;
+    std::int64_t gb_per_s = 0;
+    SENNIT_RETURN_IF_ERROR(in_.read_field("gb_per_s", {1, 1'000'000}, gb_per_s));
+    row.gb_per_s = static_cast<int>(gb_per_s);
+    profile_.codec_rates.push_back(row);
     return in_.expect_end();
   }
 

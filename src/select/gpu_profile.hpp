@@ -48,6 +48,12 @@ struct GpuProfile {
     int blocks = 0;
   };
 
+  // Of the kernels that encode and decode, in uncompressed bytes.
+  struct CodecRate {
+    std::string family;  // zfp, q8, ...: a codec's name up to the colon
+    int gb_per_s = 0;
+  };
+
   std::string name;
   std::string hash;               // 16 hexadecimal digits of the text
   std::vector<std::string> gpus;  // words of the names of GPUs that it was measured on
@@ -59,6 +65,7 @@ struct GpuProfile {
   std::vector<HostShare> host_shares;
   std::vector<FewBlocks> reads;  // reductions whose inputs kernels read in place
   std::vector<FewBlocks> puts;   // blocks that kernels store in place; of a message
+  std::vector<CodecRate> codec_rates;
   int first_dynamic_share = 0;   // percent; of messages that have no row above
 
   // What a second hop costs, as bytes that a GPU could have sent meanwhile.

@@ -83,6 +83,7 @@ TEST(GpuProfiles, ThatAreMalformedAreRefusedWithThePlace) {
   EXPECT_TRUE(contains(refusal(with("algorithm one_shot", "algorithm no_shot")), "no_shot"));
   EXPECT_TRUE(contains(refusal(with("protocol slots", "protocol direct_put")),
                        "packets have protocols ll, ll128 and slots"));
+  EXPECT_TRUE(contains(refusal(with("codec q8 ", "codec q9 ")), "no codec 'q9'"));
   EXPECT_TRUE(contains(refusal(with("percent 8", "percent 101")), "0..100"));
 }
 

@@ -175,6 +175,15 @@ def test_verify_has_a_row_an_algorithm(sennit_command: Command) -> None:
     assert ["", "barrier", "tree", "2 to 5", "16", "", "", ""] in cells
 
 
+def test_explain_says_what_a_codec_gains(sennit_command: Command) -> None:
+    asked = ("explain", "all_to_all", "--bytes", "32M", "--codec", "q8")
+    there = sennit_command(*asked, "--machine", "h200-x2", "--path", "host")
+    assert there.stdout.splitlines()[2].startswith("by codec q8: 8704K in the place of 32M")
+    here = sennit_command(*asked)
+    assert here.returncode == 2
+    assert "--codec are for a described --machine" in here.stderr
+
+
 def test_explain_begins_with_the_choice(sennit_command: Command) -> None:
     here = sennit_command("explain", "all_reduce", "--bytes", "1M").stdout
     assert here.startswith("choice: two_shot by slots\n")

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from sennit import _core
-from sennit.cli import profile_rows
+from sennit.cli import compare_program, profile_rows, tune_gpu
+from sennit.cli.output import Output
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 RESULTS = Path(__file__).resolve().parents[2] / "bench/results/current"
@@ -82,6 +84,43 @@ def test_the_command_writes_a_profile_of_result_files(
     assert written["base"] == "h200"
     assert file.read_text() == written["text"]
     assert "h100x2-player.json" in file.read_text()
+
+
+def time_of_copies(nbytes: int, none: float, half: float) -> dict[str, Any]:
+    """What sennit-compare prints of an all_reduce by a leader, of 4 ranks on a GPU."""
+    ways = {"sennit": none, "staged": 99.0, "sennit share 0": none, "sennit share 50": half}
+    row = {"collective": "all_reduce", "ranks": 4, "bytes": nbytes, "mode": "graph", "wrong": 0}
+    row |= {
+        "samples": 1,
+        "calls_per_sample": 1,
+        "sm_count": 0,
+        "gpus": 1,
+        "mps": False,
+        "ratio": 2.0,
+    }
+    return row | {"time_us": {way: {"min": us, "p50": us, "p95": us} for way, us in ways.items()}}
+
+
+def test_more_ranks_than_gpus_measure_the_copies_of_a_leader(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def measured_rows(_program: Path, arguments: list[str]) -> list[dict[str, Any]]:
+        asked.extend(arguments)
+        return [time_of_copies(4096, 9.0, 5.0), time_of_copies(65536, 9.0, 20.0)]
+
+    monkeypatch.setattr(tune_gpu, "_gpus_here", lambda: (["NVIDIA H100"], 1))
+    monkeypatch.setattr(compare_program, "find_program", lambda: Path("sennit-compare"))
+    monkeypatch.setattr(compare_program, "measured_rows", measured_rows)
+    file = tmp_path / "h100.profile"
+    assert tune_gpu.command(Output(None), (), 4, (), file) == 0
+    assert asked[asked.index("--algorithm") + 1] == "leader"
+    lines = file.read_text().splitlines()
+    assert "host_share all_reduce up_to_ranks 4 from 4K percent 50" in lines
+    assert "host_share all_reduce up_to_ranks 4 from 16K percent 0" in lines
+    with pytest.raises(click.UsageError, match="share GPUs"):
+        tune_gpu.command(Output(None), ("all_gather",), 4, (), file)
 
 
 @pytest.mark.parametrize(

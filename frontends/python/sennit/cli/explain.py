@@ -43,6 +43,8 @@ _MARK = ">"
     help="Default: one for each GPU of a node, or 2 host ranks.",
 )
 @click.option("--ranks-per-gpu", type=click.IntRange(min=1), help="Default: 1.")
+@click.option("--path", metavar="PATH", help="GPU ranks: as in SENNIT_PATHS, such as host.")
+@click.option("--codec", metavar="CODEC", help="GPU ranks: what this codec gains, of float32.")
 @click.option("--root", type=click.IntRange(min=0), help="Root of a rooted collective.")
 @click.option(
     "--table",
@@ -81,8 +83,10 @@ def command(
 def _explain_host(
     collective: str, size: int, table: Path | None, options: dict[str, Any]
 ) -> dict[str, Any]:
-    if options["root"] or options["ranks_per_gpu"]:
-        raise click.UsageError("--root and --ranks-per-gpu are for a described --machine")
+    if any(options[name] for name in ("root", "ranks_per_gpu", "path", "codec")):
+        raise click.UsageError(
+            "--root, --ranks-per-gpu, --path and --codec are for a described --machine"
+        )
     text = None if table is None else read_text(table)
     return ask(
         _core.tool_explain_host,
@@ -134,6 +138,17 @@ def _time_and_tile(us: float | None, tile: int | None) -> tuple[str, str]:
     return f"{us:.2f}", human(tile) if tile else "default"
 
 
+def _print_codec(console: Console, nbytes: int, codec: dict[str, Any]) -> None:
+    others = ", ".join(f"{row['ratio']:.2f} at {human(row['bytes'])}" for row in codec["by_size"])
+    console.print(
+        f"by codec {codec['codec']}: {human(codec['coded_bytes'])} in the place of {human(nbytes)}, "
+        f"predicted {microseconds(codec['predicted_seconds'])}, "
+        f"of which its kernels take {microseconds(codec['kernel_seconds'])}: "
+        f"{codec['ratio']:.2f} times as fast ({others})",
+        markup=False,
+    )
+
+
 def _print_machine(console: Console, answer: dict[str, Any]) -> None:
     ranks = answer["gpu_ranks"]
     if answer["choice"] is None:
@@ -149,6 +164,8 @@ def _print_machine(console: Console, answer: dict[str, Any]) -> None:
             markup=False,
         )
     console.print(answer["reason"], markup=False)
+    if answer["codec"] is not None:
+        _print_codec(console, answer["bytes"], answer["codec"])
     of = "" if ranks is None else "plans of copy engines, which GPU ranks do not choose by: "
     table = Table(
         title=f"{of}{answer['collective']} of {human(answer['bytes'])} on {answer['ranks']} ranks "
