@@ -22,8 +22,8 @@ constexpr std::array kCodedBytes = {std::int64_t{64} << 10,
 }  // namespace
 
 std::optional<GpuPrediction> GpuPrediction::of(const MachinePlanRequest& wanted,
-                                  const std::string& path,
-                                  const Topology& machine) {
+                                               const std::string& path,
+                                               const Topology& machine) {
   auto facts = facts_of_described_gpus(machine, wanted.shape.ranks);
   if (!facts.ok() || !facts->nvlink || wanted.ranks_per_device > 1) {
     return std::nullopt;
@@ -39,11 +39,10 @@ Result<Json> GpuPrediction::form() const {
               {"host_share", made.choice.host_share},
               {"predicted_seconds", seconds.ok() ? Json(*seconds) : Json()},
               {"reason",
-               path_.empty()
-                   ? reason_for(made.choice, wanted_.shape.ranks, wanted_.bytes, facts_)
-                   : fmt::format("GPU ranks take {} over path {}, which is requested",
-                                 made.choice.algorithm->name,
-                                 path_)}};
+               path_.empty() ? reason_for(made.choice, wanted_.shape.ranks, wanted_.bytes, facts_)
+                             : fmt::format("GPU ranks take {} over path {}, which is requested",
+                                           made.choice.algorithm->name,
+                                           path_)}};
 }
 
 Result<Json> GpuPrediction::form(Codec codec) const {
@@ -79,12 +78,10 @@ Result<double> GpuPrediction::predict(std::int64_t bytes) const {
 }
 
 Result<GpuPrediction::CodedTimes> GpuPrediction::predict(Codec codec, std::int64_t bytes) const {
-  SENNIT_ASSIGN_OR_RETURN(const CodedCall coded,
-                          coded_call(codec,
-                                     wanted_.algorithm->collective,
-                                     wanted_.shape.ranks,
-                                     bytes,
-                                     *facts_.profile));
+  SENNIT_ASSIGN_OR_RETURN(
+      const CodedCall coded,
+      coded_call(
+          codec, wanted_.algorithm->collective, wanted_.shape.ranks, bytes, *facts_.profile));
   CodedTimes times{.bytes = coded.bytes, .kernels = coded.kernel_seconds};
   SENNIT_ASSIGN_OR_RETURN(times.coded, predict(coded.bytes));
   times.coded += coded.kernel_seconds;

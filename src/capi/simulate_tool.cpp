@@ -293,9 +293,10 @@ Result<Json> codec_form(const JsonObject& request, const std::optional<GpuPredic
   SENNIT_ASSIGN_OR_RETURN(const std::string text, request.text("codec"));
   SENNIT_ASSIGN_OR_RETURN(const Codec codec, parse_codec(text));
   if (!ranks) {
-    return fail(Code::kUnsupported,
-                "what a codec gains is known of machines whose GPUs are joined by NVLink, of a rank "
-                "each: take one as h200-x2");
+    return fail(
+        Code::kUnsupported,
+        "what a codec gains is known of machines whose GPUs are joined by NVLink, of a rank "
+        "each: take one as h200-x2");
   }
   return ranks->form(codec);
 }

@@ -166,7 +166,8 @@ TEST(ExplainTool, SaysWhatACodecGains) {
       sennit_tool_explain);
   const Json& codec = through_host["codec"];
   EXPECT_EQ(codec["coded_bytes"], 8388608);
-  EXPECT_NEAR(codec["kernel_seconds"], 101e-6, 1e-6);
+  EXPECT_GT(codec["kernel_seconds"], 100e-6);
+  EXPECT_LT(codec["kernel_seconds"], 102e-6);
   EXPECT_GT(codec["ratio"], 2.5);
   EXPECT_LT(codec["by_size"].front()["ratio"], codec["by_size"].back()["ratio"]);
   const Json over_nvlink = answer_of(

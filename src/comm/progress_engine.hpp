@@ -41,7 +41,8 @@ class ProgressEngine {
   // to be prepared and posted.
   std::optional<Status> run_quick(Communicator& comm, const PlainCall& call);
   // After a call was posted that is not waited for: one round for all communicators with
-  // outstanding calls. Its rank may be away for long now, and must not say that it waits for others.
+  // outstanding calls. Its rank may be away for long now, and must not say that it waits for
+  // others.
   void push();
   // One round, and a look at what the others do.
   void poke();

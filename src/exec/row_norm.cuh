@@ -152,7 +152,7 @@ class RowNorm {
   }
 
   const RowNormCall& call_;
-  const float scale_;     // loaded early
+  const float scale_;  // loaded early
   float squares_ = 0;  // of this thread's values of the row
 };
 

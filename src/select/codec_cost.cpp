@@ -51,10 +51,9 @@ Result<CodedCall> coded_call(
                 profile.name,
                 family);
   }
-  SENNIT_ASSIGN_OR_RETURN(const std::size_t coded,
-                          most_coded_bytes(codec,
-                                           Dtype::kFloat32,
-                                           static_cast<std::size_t>(bytes) / sizeof(float)));
+  SENNIT_ASSIGN_OR_RETURN(
+      const std::size_t coded,
+      most_coded_bytes(codec, Dtype::kFloat32, static_cast<std::size_t>(bytes) / sizeof(float)));
   return CodedCall{.bytes = static_cast<std::int64_t>(coded),
                    .kernel_seconds = 2 * kLaunchSeconds + coded_parts(collective, ranks) *
                                                               static_cast<double>(bytes) /

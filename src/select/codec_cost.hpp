@@ -1,7 +1,8 @@
 // What a codec costs on GPUs: a kernel encodes what leaves a rank, the call moves the coded bytes,
 // and a kernel decodes what came.
 //
-//   SENNIT_ASSIGN_OR_RETURN(const CodedCall coded, coded_call(codec, collective, 2, bytes, profile));
+//   SENNIT_ASSIGN_OR_RETURN(const CodedCall coded,
+//                           coded_call(codec, collective, 2, bytes, profile));
 //   const double seconds = predict(coded.bytes) + coded.kernel_seconds;
 #pragma once
 

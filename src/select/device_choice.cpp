@@ -428,7 +428,8 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
   if (!paths.nvlink) {
     return choose_on_host(collective, shape, request);
   }
-  if (wants_steps(collective, shape, request, facts, means) && !(paths.is_requested && paths.host)) {
+  if (wants_steps(collective, shape, request, facts, means) &&
+      !(paths.is_requested && paths.host)) {
     return choose_steps(collective, shape, request);
   }
   CallRequest on_nvlink = request;

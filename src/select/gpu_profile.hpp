@@ -66,7 +66,7 @@ struct GpuProfile {
   std::vector<FewBlocks> reads;  // reductions whose inputs kernels read in place
   std::vector<FewBlocks> puts;   // blocks that kernels store in place; of a message
   std::vector<CodecRate> codec_rates;
-  int first_dynamic_share = 0;   // percent; of messages that have no row above
+  int first_dynamic_share = 0;  // percent; of messages that have no row above
 
   // What a second hop costs, as bytes that a GPU could have sent meanwhile.
   std::int64_t hop_bytes = 0;
