@@ -320,6 +320,7 @@ typedef struct sennit_rms_norm_t {
   const void* weight; /* of one row; NULL: ones */
   void* quantized;    /* a byte for each element; NULL: not stored */
   const float* scale; /* NULL: 1 */
+  /* None of them overlaps with another or with the buffers of the call. */
 } sennit_rms_norm_t;
 #define SENNIT_RMS_NORM_INITIALIZER {sizeof(sennit_rms_norm_t), 0, 0, 0, 0, 0, 0}
 

@@ -22,10 +22,7 @@ class RowNorm {
       : call_(call), scale_(call.scale != nullptr ? *call.scale : 1.0F) {}
 
   // Steps of a row, and where this thread's unit of one begins in it; it may begin behind its end.
-  __device__ __forceinline__ int steps() const {
-    const std::int64_t step = static_cast<std::int64_t>(blockDim.x) * 16;
-    return static_cast<int>((call_.row_bytes + step - 1) / step);
-  }
+  __device__ __forceinline__ int steps() const { return call_.steps; }
   __device__ __forceinline__ std::int64_t unit_of(int step) const {
     return (static_cast<std::int64_t>(step) * blockDim.x + threadIdx.x) * 16;
   }
@@ -77,8 +74,7 @@ class RowNorm {
     for (int distance = kMostWarps / 2; distance > 0; distance /= 2) {
       all = rounded::add(all, __shfl_xor_sync(~0u, all, distance));
     }
-    const float mean = __fdiv_rn(all, static_cast<float>(call_.row_bytes / sizeof(T)));
-    return __frsqrt_rn(rounded::add(mean, call_.epsilon));
+    return rsqrtf(rounded::add(rounded::multiply(all, call_.inverse_length), call_.epsilon));
   }
 
   __device__ __forceinline__ void store(std::int64_t at,
@@ -107,14 +103,19 @@ class RowNorm {
                                          const Unit& last,
                                          const Unit& weight) {
     const float by = factor(odd);
+    // One place in the code for all steps: what it does not execute has to be fetched, too.
     const int end = steps() - 1;
-    for (int step = 0; step < end; ++step) {
+#pragma unroll 1
+    for (int step = 0; step <= end; ++step) {
       const std::int64_t unit = unit_of(step);
-      store(
-          begin + unit, *reinterpret_cast<const Unit*>(kept() + begin + unit), weight_at(unit), by);
-    }
-    if (const std::int64_t unit = unit_of(end); has(unit)) {
-      store(begin + unit, last, weight, by);
+      if (!has(unit)) {
+        return;  // of the last step
+      }
+      const bool is_last = step == end;
+      store(begin + unit,
+            is_last ? last : *reinterpret_cast<const Unit*>(kept() + begin + unit),
+            is_last ? weight : weight_at(unit),
+            by);
     }
   }
 

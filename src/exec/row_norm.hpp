@@ -18,6 +18,8 @@ struct RowNormCall {
   const float* scale = nullptr;
   std::int64_t row_bytes = 0;
   std::int64_t row_count = 0;
+  int steps = 1;             // of a row: see row_steps()
+  float inverse_length = 1;  // of a row, in elements
   float epsilon = 0;
 };
 
@@ -27,6 +29,11 @@ inline constexpr int kMostRowThreads = 512;
 constexpr int row_threads(std::int64_t row_bytes) {
   const std::int64_t warps = (row_bytes + 511) / 512;
   return static_cast<int>(warps * 32 < kMostRowThreads ? warps * 32 : kMostRowThreads);
+}
+
+constexpr int row_steps(std::int64_t row_bytes) {
+  const std::int64_t step = std::int64_t{row_threads(row_bytes)} * 16;
+  return static_cast<int>((row_bytes + step - 1) / step);
 }
 
 // More find no room at once.

@@ -65,10 +65,10 @@ Status can_be_copied(Collective collective, const CallRequest& request, const Me
                 request.protocol);
   }
   const GpuAlgorithm* const wanted = find_gpu_algorithm(request.algorithm);
-  if (wanted != nullptr && wanted->stores_no_sums) {
+  if (wanted != nullptr && wanted->passes_on) {
     return fail(Code::kUnsupported,
-                "{} {} passes on sums that are stored nowhere, so copy engines cannot put them "
-                "anywhere; algorithm {} has none",
+                "{} {} passes on what arrives, which is stored nowhere, so copy engines cannot put "
+                "it anywhere; algorithm {} passes on nothing",
                 name(collective),
                 request.algorithm,
                 kOneHop);
@@ -83,7 +83,7 @@ bool names_copies(Collective collective,
                   const CallRequest& request,
                   const DeviceFacts& facts,
                   const Means& means) {
-  return suits_a_leader(collective, ranks, facts) && request.protocol.empty() &&
+  return facts.nvlink && suits_a_leader(collective, ranks, facts) && request.protocol.empty() &&
          find_gpu_algorithm(request.algorithm) != nullptr &&
          can_be_copied(collective, request, means).ok();
 }

@@ -66,6 +66,7 @@ TEST(CopyChoice, RanksInTurnRunANamedAlgorithmByCopiesIfItCanBeCopied) {
   EXPECT_EQ(engine(Collective::kAllReduce, requesting("", "", "two_shot")), Engine::kStream);
   EXPECT_EQ(engine(Collective::kAllReduce, requesting("", "ll", "two_shot")), Engine::kSm);
   EXPECT_EQ(engine(Collective::kReduce, requesting("", "", "scatter_gather")), Engine::kSm);
+  EXPECT_EQ(engine(Collective::kBroadcast, requesting("", "", "scatter_forward")), Engine::kSm);
 }
 
 TEST(CopyChoice, CopyEnginesRunWhatRequestsThem) {

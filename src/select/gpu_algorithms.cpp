@@ -9,17 +9,16 @@ namespace {
 using Message = GpuAlgorithm::Message;
 
 constexpr std::array kGpuAlgorithms = {
-    GpuAlgorithm{"direct", Message::kWhole, /*has_kernel=*/true, /*stores_no_sums=*/false},
-    GpuAlgorithm{"one_shot", Message::kWhole, /*has_kernel=*/true, /*stores_no_sums=*/false},
-    GpuAlgorithm{"two_shot", Message::kByRanks, /*has_kernel=*/true, /*stores_no_sums=*/false},
-    GpuAlgorithm{
-        "scatter_forward", Message::kByPeers, /*has_kernel=*/true, /*stores_no_sums=*/false},
+    GpuAlgorithm{"direct", Message::kWhole, /*has_kernel=*/true, /*passes_on=*/false},
+    GpuAlgorithm{"one_shot", Message::kWhole, /*has_kernel=*/true, /*passes_on=*/false},
+    GpuAlgorithm{"two_shot", Message::kByRanks, /*has_kernel=*/true, /*passes_on=*/false},
+    GpuAlgorithm{"scatter_forward", Message::kByPeers, /*has_kernel=*/true, /*passes_on=*/true},
     GpuAlgorithm{"leader",
                  Message::kWhole,
                  /*has_kernel=*/false,
-                 /*stores_no_sums=*/false,
+                 /*passes_on=*/false,
                  /*shares_copies=*/true},
-    GpuAlgorithm{"scatter_gather", Message::kByPeers, /*has_kernel=*/true, /*stores_no_sums=*/true},
+    GpuAlgorithm{"scatter_gather", Message::kByPeers, /*has_kernel=*/true, /*passes_on=*/true},
 };
 
 // By copy engines a one-shot all_reduce could not be in place, where every rank reads the whole

@@ -170,8 +170,17 @@ SENNIT_HOST_DEVICE inline std::uint32_t narrow_bits(float value) {
   return select(magnitude > kFloatInfinity, Format::kNan, bounded | sign);
 }
 
+// On a GPU the instructions for it, which take a tenth of the code. They have the same bits, but
+// for NaNs, of which there is one here for each sign.
 SENNIT_HOST_DEVICE inline float widen(Float16 value) {
+#if defined(__CUDA_ARCH__)
+  float wide;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value.bits));
+  const std::uint32_t nan = kFloatNan | ((value.bits & 0x8000U) << 16);
+  return wide != wide ? float_of_bits(nan) : wide;
+#else
   return widen_bits<Float16Format>(value.bits);
+#endif
 }
 SENNIT_HOST_DEVICE inline float widen(Float8E4m3fn value) {
   return widen_bits<Float8E4m3fnFormat>(value.bits);
@@ -183,22 +192,47 @@ SENNIT_HOST_DEVICE inline float widen(Bfloat16 value) {
   return float_of_bits(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
-// narrow(value, Float16{}): the second argument names the type.
+// narrow(value, Float16{}): the second argument names the type. Every NaN becomes the canonical
+// one.
 SENNIT_HOST_DEVICE inline Float16 narrow(float value, Float16 /*type*/) {
+#if defined(__CUDA_ARCH__)
+  std::uint16_t bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return {static_cast<std::uint16_t>(value != value ? Float16Format::kNan : bits)};
+#else
   return {static_cast<std::uint16_t>(narrow_bits<Float16Format>(value))};
+#endif
 }
 SENNIT_HOST_DEVICE inline Float8E4m3fn narrow(float value, Float8E4m3fn /*type*/) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  std::uint16_t bits;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0F), "f"(value));
+  return {static_cast<std::uint8_t>(value != value ? Float8E4m3fnFormat::kNan : bits)};
+#else
   return {static_cast<std::uint8_t>(narrow_bits<Float8E4m3fnFormat>(value))};
+#endif
 }
 SENNIT_HOST_DEVICE inline Float8E5m2 narrow(float value, Float8E5m2 /*type*/) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  std::uint16_t bits;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0F), "f"(value));
+  return {static_cast<std::uint8_t>(value != value ? Float8E5m2Format::kNan : bits)};
+#else
   return {static_cast<std::uint8_t>(narrow_bits<Float8E5m2Format>(value))};
+#endif
 }
 SENNIT_HOST_DEVICE inline Bfloat16 narrow(float value, Bfloat16 /*type*/) {
+#if defined(__CUDA_ARCH__)
+  std::uint16_t bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return {static_cast<std::uint16_t>(value != value ? Bfloat16Format::kNan : bits)};
+#else
   const std::uint32_t bits = float_bits(value);
   // The largest floats round up to infinity by themselves.
   const std::uint32_t nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   const bool is_nan = (bits & kFloatMagnitude) > kFloatInfinity;
   return {static_cast<std::uint16_t>(is_nan ? kFloatNan >> 16 : nearest)};
+#endif
 }
 
 }  // namespace sennit

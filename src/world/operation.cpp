@@ -219,7 +219,7 @@ Status check_rms_norm(const Operation& op) {
                 is_reduction(op.collective) ? name(op.op) : "no operator");
   }
   SENNIT_RETURN_IF_ERROR(check_rows(*op.rms_norm, op.count, op.dtype));
-  return check_places(*op.rms_norm, op.send, op.recv);
+  return check_places(*op.rms_norm, op.send, op.recv, op.count, op.dtype);
 }
 
 }  // namespace

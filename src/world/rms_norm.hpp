@@ -31,7 +31,8 @@ struct RmsNorm {
 
 // Of an all_reduce of `count` elements; the same on all ranks.
 Status check_rows(const RmsNorm& norm, std::int64_t count, Dtype dtype);
-// Of this rank's buffers.
-Status check_places(const RmsNorm& norm, const void* send, const void* recv);
+// Of this rank's buffers: what is written overlaps with no other, but for recv with send.
+Status check_places(
+    const RmsNorm& norm, const void* send, const void* recv, std::int64_t count, Dtype dtype);
 
 }  // namespace sennit

@@ -1,5 +1,6 @@
 // Ranks of one GPU that runs their kernels in turn: rank 0 runs what all of them have to do.
 #include "comm/device/testing/fake_gpus.hpp"
+#include "exec/sm/testing/fake_direct_kernel.hpp"
 
 #include <gtest/gtest.h>
 
@@ -84,6 +85,25 @@ TEST_F(InTurn, TheLeaderAloneCopies) {
       }
     }
     EXPECT_EQ(rank.launches(), 0);
+  });
+}
+
+// By copies where they can run it: kernels that wait for each other take milliseconds here.
+TEST_F(InTurn, ANamedAlgorithmRuns) {
+  run([](Rank& rank) {
+    fill_parts(rank);
+    rank.cuda->run_kernels(fake_direct_kernel);
+    for (const char* const algorithm : {"direct", "scatter_forward"}) {
+      std::memset(rank.recv, 0xa5, kCount * kRanks);
+      const int before = rank.launches();
+      Operation op = operation(rank, Collective::kBroadcast, 1);
+      op.request.algorithm = algorithm;
+      const Status status = rank.call(op);
+      ASSERT_TRUE(status.ok()) << status.message();
+      rank.finish();
+      check(rank, op);
+      EXPECT_EQ(rank.launches() > before, op.request.algorithm == "scatter_forward");
+    }
   });
 }
 

@@ -65,10 +65,7 @@ class NormalisingGpus : public FakeGpus {
   }
 
   static void check(const Rows& rows) {
-    Bytes sums(static_cast<std::size_t>(rows.bytes));
-    for (int rank = 0; rank < kRanks; ++rank) {
-      std::ranges::transform(sums, contents(rank, rows.bytes), sums.begin(), sum_of);
-    }
+    Bytes sums = sums_of(rows);
     Bytes residual = contents(11, rows.bytes);
     const Bytes weight = contents(12, rows.row_bytes);
     const RowNormCall norm{.rows = sums.data(),
@@ -80,6 +77,24 @@ class NormalisingGpus : public FakeGpus {
     }
     EXPECT_TRUE(holds(rows.recv, sums));
     EXPECT_TRUE(holds(rows.residual, residual));
+  }
+
+  static Bytes sums_of(const Rows& rows) {
+    Bytes sums(static_cast<std::size_t>(rows.bytes));
+    for (int rank = 0; rank < kRanks; ++rank) {
+      std::ranges::transform(sums, contents(rank, rows.bytes), sums.begin(), sum_of);
+    }
+    return sums;
+  }
+
+  // The same call without norms, of buffers that are filled anew.
+  static void check_plain_call(Rank& rank, const Rows& rows) {
+    refill(rows, rank.rank);
+    Operation op = rows.call();
+    op.rms_norm.reset();
+    ASSERT_TRUE(rank.call(op).ok());
+    rank.finish();
+    EXPECT_TRUE(holds(rows.recv, sums_of(rows)));
   }
 
   // So many kernels run the call, each time that it is made.
@@ -148,6 +163,9 @@ TEST_F(NormalisingGpus, HaveAKernelBehindACallOf2GB) {
   run([](Rank& rank) {
     const Rows rows = rows_of(rank, 1, 1024, /*in_place=*/true);
     Operation op = rows.call();
+    op.recv = rows.send;
+    op.rms_norm->residual = nullptr;  // these would lie within the buffer of so many elements
+    op.rms_norm->weight = nullptr;
     op.request.algorithm = "one_shot";
     op.request.protocol = "ll";
     for (const auto& [count, kernels] :
@@ -168,14 +186,11 @@ TEST_F(NormalisingGpus, MixTheirCallsWithOthers) {
     for (int i = 0; i < 20; ++i) {
       const std::int64_t row_bytes = std::int64_t{16} * (1 + i * 97 % 1300);
       const Rows rows = rows_of(rank, 1 + i % 5, row_bytes, i % 2 == 0);
-      Operation op = rows.call();
-      ASSERT_TRUE(rank.call(op).ok());
+      ASSERT_TRUE(rank.call(rows.call()).ok());
       rank.finish();
       check(rows);
-      op.rms_norm.reset();
-      ASSERT_TRUE(rank.call(op).ok());
+      check_plain_call(rank, rows);
     }
-    rank.finish();
   });
 }
 
@@ -226,20 +241,32 @@ TEST_F(RefusedNorms, SayWhatIsWrong) {
     expect([](Operation& op) { op.rms_norm->row_elements = 0; }, "rows of 0 elements");
     expect([](Operation& op) { op.rms_norm->row_elements = 96; }, "no whole number of rows of 96");
     expect([](Operation& op) { op.rms_norm->epsilon = -1; }, "epsilon is -1");
-    expect([](Operation& op) { op.rms_norm->residual = op.recv; }, "the residual is the buffer");
+    expect([](Operation& op) { op.rms_norm->residual = op.recv; }, "recv and residual overlap");
+    expect([](Operation& op) { op.rms_norm->residual = static_cast<std::byte*>(op.recv) + 1024; },
+           "recv and residual overlap");
+    expect([](Operation& op) { op.rms_norm->quantized = op.rms_norm->residual; },
+           "residual and quantized overlap");
+    expect([](Operation& op) { op.rms_norm->weight = op.recv; }, "recv and weight overlap");
     expect(
         [](Operation& op) {
           op.rms_norm->weight = static_cast<const std::byte*>(op.rms_norm->weight) + 2;
         },
         "does not begin on a boundary of 16 bytes");
-    const float scale = 1;
-    expect([&](Operation& op) { op.rms_norm->scale = &scale; }, "no buffer for quantized values");
-    expect(
-        [&](Operation& op) {
-          op.rms_norm->quantized = op.rms_norm->residual;
-          op.rms_norm->scale = &scale;
-        },
-        "the scale buffer is ordinary host memory");
+    const std::array<float, 2> scale = {1, 1};
+    expect([&](Operation& op) { op.rms_norm->scale = scale.data(); },
+           "no buffer for quantized values");
+    std::byte* const quantized = rank.allocate(2048);
+    const auto expect_of_scale = [&](const void* place, const char* words) {
+      expect(
+          [&](Operation& op) {
+            op.rms_norm->quantized = quantized;
+            op.rms_norm->scale = static_cast<const float*>(place);
+          },
+          words);
+    };
+    expect_of_scale(scale.data(), "the scale buffer is ordinary host memory");
+    expect_of_scale(quantized + 1020, "quantized and scale overlap");
+    expect_of_scale(quantized + 1, "boundary of 4 bytes");
   });
 }
 
