@@ -39,6 +39,7 @@ Renewed = Callable[[str], str]
 README_RUN = "host-2-cores"
 CODEC_RUN = "host-2-cores-codecs"
 OVERLAP_RUNS = ("overlap-2gpu", "overlap-4gpu")
+OVERLAP_SIZES = [size << 20 for size in (1, 16, 32, 64, 256)]
 GPU_RUNS = ("gpu-h200x4", "gpu-h200x2")
 SUITES_RUN = "mpi-suites"
 SUITES = {
@@ -229,7 +230,7 @@ def overlap_table(run: str) -> str:
     """Calls of graphs together with a load: a line a load and collective, a column a size."""
     document = result_files.read(run)
     rows = [row for row in document["rows"] if row["mode"] == "graph"]
-    sizes = sorted({row["bytes"] for row in rows})
+    sizes = OVERLAP_SIZES
     cells = {
         (row["beside"], row["collective"], row["bytes"]): f"{row['both_over_max']:.2f} "
         f"(**{row['ratio']:.2f}**)"

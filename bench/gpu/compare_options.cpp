@@ -85,7 +85,7 @@ bool is_yes(const std::string& flag, const std::string& text) {
 constexpr int kShares[] = {0, 2, 4, 6, 8, 12};
 // Where NVLink has a block or two, the host has about as much to carry.
 constexpr int kSharesBesideFewBlocks[] = {0, 30, 50, 60, 70, 80};
-// Of whole copies: none, the parts of four ranks, all.
+// Of whole copies, whose number is rounded.
 constexpr int kSharesOfCopies[] = {0, 25, 50, 75, 100};
 
 void set_shares(Options& options, const std::string& paths, const std::string& wanted) {

@@ -68,10 +68,10 @@ def preloaded(options: argparse.Namespace) -> str | None:
 
 
 def variables(options: argparse.Namespace, is_sennit: bool) -> dict[str, str]:
-    """What the options set in the environment of a job."""
+    """What the options set in the environment of a job; the rival may be on our library, too."""
     found: dict[str, str] = {}
     if options.through_host:
-        found |= {"SENNIT_PATHS": "host"} if is_sennit else {"NCCL_P2P_DISABLE": "1"}
+        found |= {"SENNIT_PATHS": "host", "NCCL_P2P_DISABLE": "1"}
     if options.codec and is_sennit:
         found["SENNIT_CODEC"] = options.codec
     return found
@@ -217,6 +217,8 @@ def main() -> int:
         parser.error("--ours names Sennit's libnccl.so.2 for GPUs")
     if options.fused and (options.fused == "gloo") != (options.device == "cpu"):
         parser.error("--fused gloo is for --device cpu, and the others are for cuda")
+    if options.through_host and options.fused == "symmetric":
+        parser.error("--fused symmetric reads the memory of other GPUs")
     document: dict[str, Any] = {"rows": [], "not_run": []}
     code = 0
     try:

@@ -39,6 +39,8 @@ class Sizes:
 FP8 = torch.float8_e4m3fn
 SCALE = 1 / 32
 """Of all tensors in FP8; what they hold is below 448 / 32."""
+EPSILON = 1e-6
+"""Of all norms of decode."""
 
 
 def random(*shape: int, like: torch.device, scale: float = 0.02) -> Tensor:
@@ -54,7 +56,7 @@ def quantized(x: Tensor, scale: Tensor) -> Tensor:
 def add_and_norm(partial: Tensor, x: Tensor, weight: Tensor, scale: Tensor | None) -> Tensor:
     """Add to x, and normalise that; with a scale, in FP8."""
     x += partial
-    rows = functional.rms_norm(x, weight.shape, weight)
+    rows = functional.rms_norm(x, weight.shape, weight, EPSILON)
     return rows if scale is None else quantized(rows, scale)
 
 
@@ -112,8 +114,8 @@ class OneCall(ThreeCalls):
         import sennit.torch
 
         if scale is not None:
-            return sennit.torch.all_reduce_rms_norm_fp8(partial, x, weight, scale)[1]
-        return sennit.torch.all_reduce_rms_norm(partial, x, weight)
+            return sennit.torch.all_reduce_rms_norm_fp8(partial, x, weight, scale, EPSILON)[1]
+        return sennit.torch.all_reduce_rms_norm(partial, x, weight, EPSILON)
 
 
 WAYS: dict[str, type[ThreeCalls]] = {
@@ -168,7 +170,7 @@ def decode(sizes: Sizes, device: torch.device, way: str = "three calls") -> Step
 
     def forward() -> Tensor:
         x = inputs.clone()
-        normalised = functional.rms_norm(x, weight.shape, weight)
+        normalised = functional.rms_norm(x, weight.shape, weight, EPSILON)
         for layer in layers:
             qkv = product(normalised, layer["qkv"])
             query, key, value = qkv.view(sizes.tokens, 3, heads, 1, width).unbind(1)

@@ -335,10 +335,11 @@ Status share_with_host(DeviceChoice& choice,
   if (known != nullptr && known->shares_copies && choice.engine == Engine::kStream &&
       paths.is_requested) {
     choice.shares_copies = true;
-    choice.host_share =
+    const int share =
         paths.share >= 0
             ? paths.share
             : usual_host_share(*facts.profile, algorithm.collective, shape.ranks, bytes);
+    choice.host_share = copies_through_host(shape.ranks, share) > 0 ? share : 0;
     return {};
   }
   const bool is_message = algorithm.collective == Collective::kSendRecv;

@@ -19,6 +19,10 @@
 namespace sennit {
 
 inline constexpr int kWhole = 100;
+// Where a leader's copies are shared, each a whole: of those to, or from, all ranks but the first.
+constexpr int copies_through_host(int ranks, int percent) {
+  return ((ranks - 1) * percent + kWhole / 2) / kWhole;
+}
 
 struct DeviceChoice {
   const Algorithm* algorithm = nullptr;

@@ -58,7 +58,7 @@ void bind_contributions(Strand& strand, Protocol protocol) {
 // last of them.
 void send_through_host(Strand& strand, int percent) {
   const int members = strand.schedule->problem.ranks - 1;
-  const int through_host = (members * percent + 50) / 100;
+  const int through_host = copies_through_host(members + 1, percent);
   for (std::size_t c = 0; c < strand.channels.size(); ++c) {
     const Channel& channel = strand.schedule->channels[c];
     const int member = std::max(channel.writer.rank, channel.readers.front().rank);

@@ -59,6 +59,9 @@ def test_a_way_begins_between_the_sizes_around_its_first_win(base: str) -> None:
     assert "size copy_engines 32M" in text.splitlines()
     # Rows below what was measured, and those of other ranks, stay.
     assert packets(base, "all_gather", 4) == packets(text, "all_gather", 4)
+    # Of calls that are waited for one by one, the host has most of the time.
+    waited_for = [one | {"mode": "call"} for one in rows]
+    assert profile_rows.derive(base, waited_for) == (base, [])
 
 
 def test_what_never_wins_is_never_taken(base: str) -> None:

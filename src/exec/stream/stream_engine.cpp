@@ -48,6 +48,15 @@ Status StreamEngine::run(const PlanProgram& program, const StreamCall& call, voi
 Status StreamEngine::run(const StreamProgram& program, const StreamCall& call, void* stream) {
   const std::int64_t rounds =
       rounds_of(program, call.extent(), staging_.most_bytes(), rings_.shape);
+  // The last round has what does not divide evenly.
+  const Portion last{.before = rounds - 1, .share = 1, .total = rounds};
+  if (program.uses_rings && longest_range(program.problem, last, call.extent()) >
+                                static_cast<std::int64_t>(rings_.shape.bytes())) {
+    return fail(Code::kUnsupported,
+                "copies through host memory do not fit into rings of {} bytes: set "
+                "SENNIT_HOST_RING_BYTES to more, or request path nvlink",
+                rings_.shape.bytes());
+  }
   for (std::int64_t round = 0; round < rounds; ++round) {
     list_.clear();
     append_round(program, call, {.index = round, .count = rounds}, list_);

@@ -43,7 +43,7 @@ _MARK = ">"
     help="Default: one for each GPU of a node, or 2 host ranks.",
 )
 @click.option("--ranks-per-gpu", type=click.IntRange(min=1), help="Default: 1.")
-@click.option("--path", metavar="PATH", help="GPU ranks: as in SENNIT_PATHS, such as host.")
+@click.option("--path", metavar="PATH", help="GPU ranks: of the call, such as host.")
 @click.option("--codec", metavar="CODEC", help="GPU ranks: what this codec gains, of float32.")
 @click.option("--root", type=click.IntRange(min=0), help="Root of a rooted collective.")
 @click.option(

@@ -64,7 +64,9 @@ def times_of(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], Timed]:
     timed: dict[tuple[str, int], Timed] = defaultdict(dict)
     for row in rows:
         ways = {way: time["p50"] for way, time in (row.get("engines") or {}).items()}
-        is_bound_by_host = row.get("mode") == "stream" and row["bytes"] < _STREAM_FROM_BYTES
+        is_bound_by_host = row.get("mode") == "call" or (
+            row.get("mode") == "stream" and row["bytes"] < _STREAM_FROM_BYTES
+        )
         is_special = row.get("bidirectional") or row.get("window", 1) != 1 or row.get("sm_budget")
         if not ways or is_bound_by_host or is_special:
             continue

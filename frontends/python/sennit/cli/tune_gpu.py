@@ -32,7 +32,6 @@ _WITH_SHARES = ("all_gather", "all_to_all", "broadcast")
 # Of copies to and from a leader, whose GPU all ranks share.
 _COPIES_SHARED = "all_reduce"
 _COPY_SIZES = ",".join(str(1 << shift) for shift in (12, 14, 16, 18, 20, 22, 24))
-_COPY_SHARES = "25,50,75,100"
 
 
 def command(
@@ -69,7 +68,8 @@ def command(
             rows = list(_measured_shared(output, collectives or (_COPIES_SHARED,), ranks))
         else:
             rows = list(_measured(output, collectives or COLLECTIVES, ranks))
-        origin = f"{ranks} of them, {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}"
+        who = f"{ranks} ranks on {count}" if ranks > count else f"{ranks}"
+        origin = f"{who} of them, {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}"
     if len(gpus) != 1:
         raise click.UsageError(f"a profile is of one model of GPUs; these are {', '.join(gpus)}")
     base = _nearest(gpus[0])
@@ -143,11 +143,22 @@ def _measured_shared(
     arguments = [
         *("--collective", _COPIES_SHARED, "--algorithm", "leader", "--ranks", str(ranks)),
         *("--mode", "graph", "--sizes", _COPY_SIZES, "--against", "shares"),
-        *("--share", _COPY_SHARES),
+        *("--share", ",".join(map(str, _shares_of_copies(ranks)))),
     ]
     for line in compare_program.measured_rows(compare_program.find_program(), arguments):
         yield gpu_rows.row(line)
-    output.console.print(f"{_COPIES_SHARED}, {ranks} ranks on shared GPUs: timed", markup=False)
+    output.console.print(
+        f"{_COPIES_SHARED}, {ranks} ranks on shared GPUs: timed. It counts for calls that request "
+        "algorithm leader and path nvlink+host",
+        markup=False,
+    )
+
+
+def _shares_of_copies(ranks: int) -> list[int]:
+    """One copy, about a quarter, two and three of them, and all, in percent."""
+    others = ranks - 1
+    counts = {1, *(max(1, round(others * quarters / 4)) for quarters in (1, 2, 3, 4))}
+    return sorted(round(100 * count / others) for count in counts)
 
 
 def _model(gpu: str) -> str:
