@@ -32,8 +32,8 @@ def all_reduce_rms_norm(
     it is one call, on the current stream; small messages take one kernel. There the mean of the
     squares is added up in another order than in PyTorch, so that results may differ in the last
     bit. It can be captured in graphs, and torch.compile keeps it whole; where no group of backend
-    `sennit` has been made, call it once before you compile. On GPUs rows are a multiple of 16 bytes,
-    and tensors begin on boundaries of 16.
+    `sennit` has been made, call it once before you compile. On GPUs rows are a multiple of 16
+    bytes, and tensors begin on boundaries of 16.
 
     Args:
         x: The contribution of this rank, [..., width]: float16 or bfloat16 on GPUs, contiguous. It
