@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <functional>
 #include <iostream>
-#include <iterator>
 #include <map>
 #include <span>
 #include <sstream>

@@ -1,7 +1,6 @@
 #include "select/codec_cost.hpp"
 
 #include <algorithm>
-#include <string>
 #include <string_view>
 
 namespace sennit {
