@@ -217,6 +217,8 @@ def main() -> int:
         parser.error("--ours names Sennit's libnccl.so.2 for GPUs")
     if options.fused and (options.fused == "gloo") != (options.device == "cpu"):
         parser.error("--fused gloo is for --device cpu, and the others are for cuda")
+    if options.through_host and options.device == "cpu":
+        parser.error("--through-host is for --device cuda")
     if options.through_host and options.fused == "symmetric":
         parser.error("--fused symmetric reads the memory of other GPUs")
     document: dict[str, Any] = {"rows": [], "not_run": []}

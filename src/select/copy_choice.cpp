@@ -67,8 +67,8 @@ Status can_be_copied(Collective collective, const CallRequest& request, const Me
   const GpuAlgorithm* const wanted = find_gpu_algorithm(request.algorithm);
   if (wanted != nullptr && wanted->passes_on) {
     return fail(Code::kUnsupported,
-                "{} {} passes on what arrives, which is stored nowhere, so copy engines cannot put "
-                "it anywhere; algorithm {} passes on nothing",
+                "{} {} passes on what arrives, which kernels do and copy engines do not: request "
+                "algorithm {}",
                 name(collective),
                 request.algorithm,
                 kOneHop);

@@ -57,12 +57,12 @@ void bind_contributions(Strand& strand, Protocol protocol) {
 // Percent of the copies to and from the ranks besides the first, which is the leader: those of the
 // last of them.
 void send_through_host(Strand& strand, int percent) {
-  const int members = strand.schedule->problem.ranks - 1;
-  const int through_host = copies_through_host(members + 1, percent);
+  const int ranks = strand.schedule->problem.ranks;
+  const int first_through_host = ranks - copies_through_host(ranks, percent);
   for (std::size_t c = 0; c < strand.channels.size(); ++c) {
     const Channel& channel = strand.schedule->channels[c];
     const int member = std::max(channel.writer.rank, channel.readers.front().rank);
-    if (member > members - through_host) {
+    if (member >= first_through_host) {
       strand.channels[c].paths = {PathKind::kHost};
       strand.channels[c].protocol = Protocol::kSlots;
     }

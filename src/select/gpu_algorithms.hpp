@@ -22,7 +22,7 @@ struct GpuAlgorithm {
   std::string_view name;
   Message message;
   bool has_kernel;  // direct kernels run it (exec/sm/direct_program.hpp); others are interpreted
-  bool passes_on;   // what arrives, or sums of it: ranks besides the root store it nowhere
+  bool passes_on;   // what arrives, or sums of it, which copy engines do not
   // A share through host memory counts its copies: each goes over one path as a whole.
   bool shares_copies = false;
 };

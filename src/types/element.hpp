@@ -170,8 +170,8 @@ SENNIT_HOST_DEVICE inline std::uint32_t narrow_bits(float value) {
   return select(magnitude > kFloatInfinity, Format::kNan, bounded | sign);
 }
 
-// On a GPU the instructions for it, which take a tenth of the code. They have the same bits, but
-// for NaNs, of which there is one here for each sign.
+// GPUs have instructions for conversions, which take less code and give the same bits. Only a NaN
+// would be another one, so that is replaced.
 SENNIT_HOST_DEVICE inline float widen(Float16 value) {
 #if defined(__CUDA_ARCH__)
   float wide;

@@ -55,5 +55,5 @@ def test_codecs_change_what_a_simulation_returns_a_little(tmp_path: Path) -> Non
     [row] = rows_of(("turbulence, 256",), tmp_path, "--codec", "q16")
     assert row["faults"] == []
     assert 0 < row["error"] < 1e-3
-    # The energy of the vortices of Taylor and Green, of which little is lost at first.
+    # The energy of the vortices of Taylor and Green, which lose little of it in a step.
     assert abs(sum(row["results"]["gloo"]) / 2 - 1 / 8) < 1e-5

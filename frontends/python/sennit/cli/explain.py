@@ -142,8 +142,8 @@ def _print_codec(console: Console, nbytes: int, codec: dict[str, Any]) -> None:
     others = ", ".join(f"{row['ratio']:.2f} at {human(row['bytes'])}" for row in codec["by_size"])
     console.print(
         f"by codec {codec['codec']}: {human(codec['coded_bytes'])} in the place of "
-        f"{human(nbytes)}, predicted {microseconds(codec['predicted_seconds'])}, "
-        f"of which its kernels take {microseconds(codec['kernel_seconds'])}: "
+        f"{human(nbytes)}, predicted {microseconds(codec['predicted_seconds'])} with "
+        f"{microseconds(codec['kernel_seconds'])} for its kernels: "
         f"{codec['ratio']:.2f} times as fast ({others})",
         markup=False,
     )
