@@ -66,12 +66,13 @@ Status can_be_copied(Collective collective, const CallRequest& request, const Me
   }
   const GpuAlgorithm* const wanted = find_gpu_algorithm(request.algorithm);
   if (wanted != nullptr && wanted->passes_on) {
-    return fail(Code::kUnsupported,
-                "{} {} passes on what arrives, which kernels do and copy engines do not: request "
-                "algorithm {}",
-                name(collective),
-                request.algorithm,
-                kOneHop);
+    return fail(
+        Code::kUnsupported,
+        "{} {} passes on what arrives, or sums that are stored nowhere, which kernels do and "
+        "copy engines do not: request no protocol for it, or algorithm {}",
+        name(collective),
+        request.algorithm,
+        kOneHop);
   }
   return collective == Collective::kBarrier
              ? fail(Code::kUnsupported, "{} has nothing for copy engines", name(collective))
