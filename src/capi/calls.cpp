@@ -84,7 +84,7 @@ Status wait_for(sennit_comm_t comm, const Work& work) {
   return work.status;
 }
 
-Status enqueue(sennit_comm_t comm, DeviceComm::Call&& call, sennit_work_t* wanted) {
+Status enqueue(sennit_comm_t comm, GpuComm::Call&& call, sennit_work_t* wanted) {
   if (wanted == nullptr) {
     return comm->device->enqueue({&call, 1});
   }

@@ -146,7 +146,7 @@ Status split(
   gather.count = 2;
   gather.dtype = Dtype::kInt64;
   // Other threads may make calls of the parent at the same time: the name is that of this one.
-  SENNIT_ASSIGN_OR_RETURN(const std::uint64_t call, run_on_host(handle, gather));
+  SENNIT_ASSIGN_OR_RETURN(const std::uint64_t call, handle.engine->run(*handle.comm, gather));
   std::vector<int> members;
   for (int rank = 0; rank < parent.size(); ++rank) {
     if (all[static_cast<std::size_t>(rank)].color == color) {
@@ -218,20 +218,6 @@ Status finalize(sennit_comm& handle) {
 }
 
 }  // namespace
-
-Result<std::uint64_t> run_on_host(sennit_comm& handle, const Operation& operation) {
-  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<Work> work, [&] {
-    const auto guard = handle.engine->lock();
-    auto prepared = handle.comm->prepare(operation);
-    if (prepared.ok()) {
-      handle.engine->post(*handle.comm, *prepared);
-    }
-    return prepared;
-  }());
-  handle.engine->run_until(*handle.comm, *work, Clock::duration::max());
-  SENNIT_RETURN_IF_ERROR(work->status);
-  return work->sequence;
-}
 
 Status check_comm(sennit_comm_t comm) {
   if (comm == nullptr) {

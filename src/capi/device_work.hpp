@@ -1,7 +1,7 @@
 // DeviceWork: the work of a call of a GPU rank, which has ended when its stream has run past it.
 #pragma once
 
-#include "comm/device/device_comm.hpp"
+#include "comm/device/gpu_comm.hpp"
 #include "comm/progress_engine.hpp"
 
 #include <memory>
@@ -14,9 +14,9 @@ namespace sennit {
 // works may be waited for and destroyed after that.
 class WorkOwner {
  public:
-  explicit WorkOwner(DeviceComm& comm) : comm_(&comm) {}
+  explicit WorkOwner(GpuComm& comm) : comm_(&comm) {}
 
-  // See DeviceComm. After end() both are what failure() was then.
+  // See GpuComm. After end() both are what failure() was then.
   Status failure();
   Status trouble();
 
@@ -25,7 +25,7 @@ class WorkOwner {
 
  private:
   std::mutex mutex_;
-  DeviceComm* comm_;  // null after end()
+  GpuComm* comm_;  // null after end()
   Status failure_;
 };
 
@@ -34,7 +34,7 @@ class DeviceWork {
   DeviceWork(std::shared_ptr<WorkOwner> owner, std::unique_ptr<CompletionEvent> completion)
       : owner_(std::move(owner)), completion_(std::move(completion)) {}
 
-  // For DeviceComm::enqueue.
+  // For GpuComm::enqueue.
   [[nodiscard]] CompletionEvent* completion() const { return completion_.get(); }
   [[nodiscard]] bool is_enqueued() const { return completion_->is_recorded(); }
 

@@ -65,7 +65,7 @@ Status enqueue_group(std::vector<Group::Entry>& entries) {
     return comm->comm->world().identity().key;
   });
   for (const sennit_comm_t comm : comms) {
-    std::vector<DeviceComm::Call> calls;
+    std::vector<GpuComm::Call> calls;
     calls.reserve(entries.size());
     for (Group::Entry& entry : entries) {
       if (entry.comm == comm) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "capi/device_work.hpp"
-#include "comm/device/device_comm.hpp"
+#include "comm/device/gpu_comm.hpp"
 #include "comm/progress_engine.hpp"
 #include "sennit/sennit.h"
 
@@ -17,7 +17,7 @@ namespace sennit {
 // What a non-blocking init ends with.
 struct Joined {
   std::shared_ptr<Communicator> comm;
-  std::unique_ptr<DeviceComm> device;  // null for host ranks
+  std::unique_ptr<GpuComm> device;  // null for host ranks
 };
 
 class BackgroundJoin;
@@ -28,7 +28,7 @@ class BackgroundJoin;
 struct sennit_comm {
   std::shared_ptr<sennit::Communicator> comm;
   std::shared_ptr<sennit::ProgressEngine> engine;
-  std::unique_ptr<sennit::DeviceComm> device;     // null for host ranks; ends before `comm`
+  std::unique_ptr<sennit::GpuComm> device;        // null for host ranks; ends before `comm`
   std::shared_ptr<sennit::WorkOwner> work_owner;  // of `device`; null before its first work
   sennit::CommConfig config;
   std::future<sennit::Result<sennit::Joined>> joining;
@@ -52,9 +52,6 @@ namespace sennit {
 
 // Ready to be called: not NULL and joined. A failed init is reported again.
 Status check_comm(sennit_comm_t comm);
-
-// Runs one call of the library's own on host memory to its end; its number.
-Result<std::uint64_t> run_on_host(sennit_comm& handle, const Operation& operation);
 
 // Gives the operation the operator with this ABI value: one of the table, or one that was made with
 // a scalar of the operation's dtype for this communicator.

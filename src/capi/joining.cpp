@@ -1,6 +1,7 @@
 #include "capi/joining.hpp"
 
 #include "comm/allowed_paths.hpp"
+#include "comm/nodes/nodes_comm.hpp"
 #include "comm/tuning_file.hpp"
 #include "discover/machine_island.hpp"
 
@@ -38,17 +39,6 @@ Result<Joined> join_apart(const CommConfig& config,
     return comm;
   }));
   return Joined{std::move(joined.comm), std::move(joined.device)};
-}
-
-// Bytes of every rank to every rank.
-Status gather_bytes(sennit_comm& handle, const void* mine, void* all, std::size_t bytes) {
-  Operation gather;
-  gather.collective = Collective::kAllGather;
-  gather.send = mine;
-  gather.recv = all;
-  gather.count = static_cast<std::int64_t>(bytes);
-  gather.dtype = Dtype::kUint8;
-  return run_on_host(handle, gather).status();
 }
 
 }  // namespace
@@ -201,33 +191,46 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
   SENNIT_ASSIGN_OR_RETURN(const int island, declared_island(handle.config, *driver, device));
   SENNIT_ASSIGN_OR_RETURN(auto profile, load_gpu_profile(handle.config.gpu_profile));
   SENNIT_ASSIGN_OR_RETURN(handle.comm, join_host_ranks());
-  handle.engine->attach(handle.comm);
-  const int counted_off = handle.config.device_group;
-  auto made = DeviceComm::create(
-      *driver,
-      device,
-      handle.comm->world(),
-      {.name = handle.config.name,
-       .deadline_s = handle.config.deadline_s,
-       .blocks = handle.config.device_blocks,
-       .copy_engines = copy_engines,
-       .codec_rules = std::move(codec_rules),
-       .reproducible = handle.config.reproducible,
-       .nvlink = paths.nvlink,
-       .group = counted_off > 0 ? handle.comm->world().rank() / counted_off : island,
-       .groups_by = counted_off > 0 ? "SENNIT_DEVICE_GROUP" : "SENNIT_MACHINE",
-       .host_share = handle.config.host_share,
-       .dynamic_share = handle.config.dynamic_share,
-       .profile = std::move(profile)},
-      [&](const void* mine, void* all, std::size_t bytes) {
-        return gather_bytes(handle, mine, all, bytes);
-      });
-  handle.engine->detach(*handle.comm);
-  if (!made.ok()) {
+  const auto make_device_comm = [&](const std::shared_ptr<Communicator>& comm) {
+    const int counted_off = handle.config.device_group;
+    handle.engine->attach(comm);
+    auto made = DeviceComm::create(
+        *driver,
+        device,
+        comm->world(),
+        {.name = comm->config().name,
+         .deadline_s = handle.config.deadline_s,
+         .blocks = handle.config.device_blocks,
+         .copy_engines = copy_engines,
+         .codec_rules = codec_rules,
+         .reproducible = handle.config.reproducible,
+         .nvlink = paths.nvlink,
+         .group = counted_off > 0 ? comm->rank() / counted_off : island,
+         .groups_by = counted_off > 0 ? "SENNIT_DEVICE_GROUP" : "SENNIT_MACHINE",
+         .host_share = handle.config.host_share,
+         .dynamic_share = handle.config.dynamic_share,
+         .profile = profile},
+        [&](const void* mine, void* all, std::size_t bytes) {
+          return handle.engine->gather(*comm, mine, all, bytes);
+        });
+    handle.engine->detach(*comm);
+    return made;
+  };
+  const auto make_comm = [&]() -> Result<std::unique_ptr<GpuComm>> {
+    if (handle.comm->world().nodes() > 1) {
+      SENNIT_ASSIGN_OR_RETURN(
+          auto comm, NodesComm::create(*driver, device, handle.comm, make_device_comm));
+      return std::unique_ptr<GpuComm>(std::move(comm));
+    }
+    SENNIT_ASSIGN_OR_RETURN(auto comm, make_device_comm(handle.comm));
+    return std::unique_ptr<GpuComm>(std::move(comm));
+  };
+  auto device_comm = make_comm();
+  if (!device_comm.ok()) {
     handle.comm->abort();  // the others need not wait for this rank
-    return made.status();
+    return device_comm.status();
   }
-  handle.device = std::move(made).value();
+  handle.device = std::move(device_comm).value();
   return {};
 }
 

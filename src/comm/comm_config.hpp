@@ -40,6 +40,7 @@ struct CommConfig {
   std::size_t host_slot_bytes = std::size_t{4} << 20;
   std::string device = "host";    // or "cuda", the calling thread's device, or "cuda:1"
   std::optional<DieAt> die_at{};  // for tests
+  int first_place = 0;            // on its node, of the lowest rank there: which card it has
   bool reproducible = false;      // every call
   double first_warning_s = 5.0;   // of a call; each rank may have its own
   IdleHook idle;                  // each rank may have its own

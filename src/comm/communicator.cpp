@@ -96,11 +96,6 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                               return rails ? rails->introduction().text() : std::string();
                             }};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join_world(identity, options));
-  if (membership.nodes > 1 && has_device) {
-    return fail(Code::kUnsupported,
-                "communicator '{}': ranks with GPUs on several nodes are not supported",
-                full.name);
-  }
   const World::Layout layout = layout_on(membership.nodes);
   std::shared_ptr<Communicator> comm(
       new Communicator(std::move(membership), std::move(full), layout));
@@ -176,7 +171,7 @@ Status Communicator::open_rails(std::unique_ptr<rail::MirroredRings> rails,
   }
   std::map<int, int> places;  // the next on each node
   for (const int node : host.nodes) {
-    host.rails_to.push_back(rails->rail_to(places[node]++));
+    host.rails_to.push_back(rails->rail_to(config_.first_place + places[node]++));
   }
   SENNIT_RETURN_IF_ERROR(rails->open(
       std::make_unique<PoolRings>(host.rank, host.rings),
@@ -233,7 +228,8 @@ Result<std::shared_ptr<Work>> Communicator::make_work(const Operation& operation
                 .count = operation.count,
                 .dtype = operation.dtype,
                 .op = operation.op,
-                .scaling = {.scalar = operation.scaling.scalar, .ranks = size()},
+                .scaling = {.scalar = operation.scaling.scalar,
+                            .ranks = operation.averaged_over > 0 ? operation.averaged_over : size()},
                 .fingerprint = fingerprint_of(work->words),
                 .path_policy = path_policy_,
                 .inputs = work->operation.inputs,

@@ -208,6 +208,30 @@ std::optional<Status> ProgressEngine::run_quick(Communicator& comm, const PlainC
   return work->status;
 }
 
+Result<std::uint64_t> ProgressEngine::run(Communicator& comm, const Operation& operation) {
+  SENNIT_ASSIGN_OR_RETURN(const std::shared_ptr<Work> work, [&] {
+    const auto guard = lock();
+    auto prepared = comm.prepare(operation);
+    if (prepared.ok()) {
+      post(comm, *prepared);
+    }
+    return prepared;
+  }());
+  run_until(comm, *work, Clock::duration::max());
+  SENNIT_RETURN_IF_ERROR(work->status);
+  return work->sequence;
+}
+
+Status ProgressEngine::gather(Communicator& comm, const void* mine, void* all, std::size_t bytes) {
+  Operation gather;
+  gather.collective = Collective::kAllGather;
+  gather.send = mine;
+  gather.recv = all;
+  gather.count = static_cast<std::int64_t>(bytes);
+  gather.dtype = Dtype::kUint8;
+  return run(comm, gather).status();
+}
+
 bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::duration limit) {
   auto guard = lock();
   // Small calls are often done before the clock is worth reading.

@@ -37,6 +37,10 @@ class ProgressEngine {
   void post(Communicator& comm, std::shared_ptr<Work> work);
   // Drives until `work`, of `comm`, has ended or `limit` is over; true when it has ended.
   bool run_until(Communicator& comm, const Work& work, Clock::duration limit);
+  // Makes one call of the library's own on host memory, and waits for it; its number.
+  Result<std::uint64_t> run(Communicator& comm, const Operation& operation);
+  // The same for an all_gather of `bytes` of each rank.
+  Status gather(Communicator& comm, const void* mine, void* all, std::size_t bytes);
   // Makes a plain call of `comm` that has been made before and waits for it. Nothing where it has
   // to be prepared and posted.
   std::optional<Status> run_quick(Communicator& comm, const PlainCall& call);

@@ -1,6 +1,7 @@
 #include "comm/device/device_comm.hpp"
 
 #include "comm/call_codec.hpp"
+#include "comm/device/gpu_arguments.hpp"
 #include "memory/message_puts.hpp"
 #include "world/call_ledger.hpp"
 
@@ -14,28 +15,6 @@ namespace {
 
 bool is_message(const DeviceComm::Call& call) {
   return call.operation.collective == Collective::kSendRecv;
-}
-
-// Side streams have been joined into the streams of the calls by now.
-Status record_completions(std::span<const DeviceComm::Call> calls) {
-  for (const DeviceComm::Call& call : calls) {
-    if (call.completion != nullptr) {
-      SENNIT_RETURN_IF_ERROR(call.completion->record(call.stream));
-    }
-  }
-  return {};
-}
-
-// The streams of the calls but that of the first, each once.
-std::vector<void*> other_streams(std::span<const DeviceComm::Call> calls) {
-  std::vector<void*> others;
-  for (const DeviceComm::Call& call : calls) {
-    if (call.stream != calls.front().stream &&
-        std::ranges::find(others, call.stream) == others.end()) {
-      others.push_back(call.stream);
-    }
-  }
-  return others;
 }
 
 std::string_view reason_of(Lack lack) {
@@ -105,52 +84,6 @@ DeviceComm::~DeviceComm() {
     const DeviceScope scope(driver_, device_);
     (void)driver_.release(token_);
   }
-}
-
-Status DeviceComm::check(const Operation& operation) const {
-  SENNIT_RETURN_IF_ERROR(check_arguments(operation, world_.rank(), world_.size()));
-  const BufferUse use = buffer_use(operation, world_.rank(), world_.size());
-  if (use.send) {
-    SENNIT_RETURN_IF_ERROR(check_memory(operation, "send", operation.send));
-  }
-  if (use.recv && !(use.send && operation.recv == operation.send)) {
-    SENNIT_RETURN_IF_ERROR(check_memory(operation, "recv", operation.recv));
-  }
-  if (operation.rms_norm) {
-    const RmsNorm& norm = *operation.rms_norm;
-    for (const auto& [what, pointer] :
-         {std::pair("residual", static_cast<const void*>(norm.residual)),
-          std::pair("weight", norm.weight),
-          std::pair("quantized", static_cast<const void*>(norm.quantized)),
-          std::pair("scale", static_cast<const void*>(norm.scale))}) {
-      if (pointer != nullptr) {
-        SENNIT_RETURN_IF_ERROR(check_memory(operation, what, pointer));
-      }
-    }
-  }
-  return {};
-}
-
-Status DeviceComm::check_memory(const Operation& operation,
-                                std::string_view what,
-                                const void* pointer) const {
-  SENNIT_ASSIGN_OR_RETURN(const PointerFacts facts, driver_.facts_of(pointer));
-  if (facts.kind == MemoryKind::kPageable) {
-    return fail(Code::kInvalidArgument,
-                "{}: the {} buffer is ordinary host memory, which a GPU cannot reach; use device "
-                "or pinned memory",
-                name(operation.collective),
-                what);
-  }
-  if (facts.kind == MemoryKind::kDevice && facts.device != device_) {
-    return fail(Code::kInvalidArgument,
-                "{}: the {} buffer lies on device {}, but this rank works on device {}",
-                name(operation.collective),
-                what,
-                facts.device,
-                device_);
-  }
-  return {};
 }
 
 double DeviceComm::deadline_of(const Operation& operation) const {
@@ -239,18 +172,18 @@ Status DeviceComm::collective(const Call& call) {
       return watch_->give_up(enqueued.status());
     }
     if (*enqueued == Lack::kNothing) {
-      return executable->normalises(op) ? Status() : normalise(call);
+      return executable->normalises(op) ? Status() : normalise(op, call.stream);
     }
     candidates.lack = *enqueued;
     candidates.means = without(candidates.means, *enqueued);
   }
 }
 
-Status DeviceComm::normalise(const Call& call) {
-  if (!call.operation.rms_norm) {
+Status DeviceComm::normalise(const Operation& operation, void* stream) {
+  if (!operation.rms_norm) {
     return {};
   }
-  const Status status = context_->normalise_rows(call.operation, call.stream);
+  const Status status = context_->normalise_rows(operation, stream);
   return status.ok() ? status : watch_->give_up(status);
 }
 
@@ -351,7 +284,7 @@ Status DeviceComm::coded_collective(const Call& call, Codec codec) {
   if (!status.ok()) {
     return has_moved ? watch_->give_up(status) : status;
   }
-  return normalise(call);
+  return normalise(op, call.stream);
 }
 
 Status DeviceComm::make(const Call& call) {
@@ -374,7 +307,8 @@ Status DeviceComm::enqueue(std::span<const Call> calls) {
   SENNIT_RETURN_IF_ERROR(scope.status());
   // Before anything of a group is made: a wrong argument anywhere stops all of it.
   for (const Call& call : calls) {
-    SENNIT_RETURN_IF_ERROR(check(call.operation));
+    SENNIT_RETURN_IF_ERROR(
+        check_gpu_call(driver_, device_, call.operation, world_.rank(), world_.size()));
     SENNIT_RETURN_IF_ERROR(codec_of(call.operation).status());
   }
   map_registered_buffers(calls);

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "comm/device/coded_calls.hpp"
-#include "comm/device/completion_event.hpp"
 #include "comm/device/device_watch.hpp"
+#include "comm/device/gpu_comm.hpp"
 #include "comm/device/message_groups.hpp"
 #include "comm/device/stream_order.hpp"
 #include "exec/executables.hpp"
@@ -21,11 +21,10 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string_view>
 
 namespace sennit {
 
-class DeviceComm : private CallGuard {
+class DeviceComm final : public GpuComm, private CallGuard {
  public:
   using Options = GpuOptions;
 
@@ -37,42 +36,23 @@ class DeviceComm : private CallGuard {
                                                     const Exchange& exchange);
   ~DeviceComm() override;
 
-  [[nodiscard]] int device() const { return device_; }
-
-  // Puts calls into the streams. They run in their order, sends and recvs together after the rest;
-  // a send or recv ends the wait of its stream when all of them have ended.
-  struct Call {
-    Operation operation;
-    void* stream = nullptr;
-    CompletionEvent* completion = nullptr;  // recorded in `stream` behind the call; null: no event
-  };
-  Status enqueue(std::span<const Call> calls);
-  // A hint: this buffer will be a receive destination. Advertised to all peers without blocking;
-  // each peer maps it during its next call that is not under stream capture.
-  void expect_use_of(void* memory, std::size_t bytes);
-
-  // Why the communicator has failed; ok while it works.
-  [[nodiscard]] Status failure() { return watch_->failure(); }
-  // Why calls that have not ended will not end well; ok while they may. Besides failure() this is
-  // an abort that no call has run into yet.
-  [[nodiscard]] Status trouble() { return watch_->trouble(); }
-  // For a call that is going to be enqueued into `stream`.
-  Result<std::unique_ptr<CompletionEvent>> completion_in(void* stream) {
+  [[nodiscard]] int device() const override { return device_; }
+  Status enqueue(std::span<const Call> calls) override;
+  void expect_use_of(void* memory, std::size_t bytes) override;
+  [[nodiscard]] Status failure() override { return watch_->failure(); }
+  [[nodiscard]] Status trouble() override { return watch_->trouble(); }
+  Result<std::unique_ptr<CompletionEvent>> completion_in(void* stream) override {
     return CompletionEvent::create(driver_, device_, stream);
   }
-  // Makes waiting kernels leave.
-  void abort() { watch_->abort(); }
+  void abort() override { watch_->abort(); }
+  Status finalize() override;
 
-  // Waits for the calls that are in the streams. They need their peers, which may never come, so
-  // the communicator is aborted when the time is over: kInvalidUsage then. Of other failures it
-  // reports only those of calls that it waited for. The destructor waits in the same way.
-  Status finalize();
+  // What the operation asks for in rms_norm, of a sum that is in its output.
+  Status normalise(const Operation& operation, void* stream);
 
  private:
   DeviceComm(CudaDriver& driver, int device, World& world, Options options);
 
-  Status check(const Operation& operation) const;
-  Status check_memory(const Operation& operation, std::string_view what, const void* pointer) const;
   [[nodiscard]] double deadline_of(const Operation& operation) const;
   [[nodiscard]] GpuCall gpu_call(const Operation& operation, void* stream);
   [[nodiscard]] std::function<Status()> trouble_of(const Operation& operation) override;
@@ -86,8 +66,6 @@ class DeviceComm : private CallGuard {
   };
   Result<Executable*> next_candidate(const Operation& operation, Candidates& candidates);
   Status collective(const Call& call);
-  // What the call asks for in rms_norm, of a sum that is in its output.
-  Status normalise(const Call& call);
   Status barrier(void* stream);
   Status messages(std::span<const Call> calls);
   // The codec that the call names and may have, or that of a rule if it may.

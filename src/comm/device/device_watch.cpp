@@ -1,16 +1,13 @@
 #include "comm/device/device_watch.hpp"
 
-#include "base/fork_guard.hpp"
 #include "exec/stream/copy_engines.hpp"
 #include "world/watch.hpp"
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -22,35 +19,6 @@ constexpr std::chrono::milliseconds kWatchInterval{50};
 // A ring that nobody empties any more takes a release for each turn of its slots.
 constexpr std::chrono::milliseconds kReleaseInterval{1};
 
-// Communicators with a watcher. Programs end without destroying theirs, and CUDA then takes away
-// the memory that watchers look at, so they are stopped before.
-struct Watched {
-  std::mutex mutex;
-  std::set<DeviceWatch*> comms;
-  std::uint64_t process = fork_generation();
-};
-
-void stop_all();
-
-// The handler is registered after CUDA's own, which has begun by then: so it runs before that.
-Watched& watched() {
-  static auto& all = []() -> Watched& {
-    std::atexit(stop_all);
-    return *new Watched;  // never freed: others may end their communicators after this one's time
-  }();
-  return all;
-}
-
-void stop_all() {
-  if (watched().process != fork_generation()) {
-    return;  // a child has none of its parent's threads
-  }
-  const std::scoped_lock lock(watched().mutex);
-  for (DeviceWatch* const comm : watched().comms) {
-    comm->stop();
-  }
-}
-
 }  // namespace
 
 DeviceWatch::DeviceWatch(World& world, GpuContext& context, std::string name)
@@ -59,16 +27,12 @@ DeviceWatch::DeviceWatch(World& world, GpuContext& context, std::string name)
       name_(std::move(name)),
       comparison_(world),
       message_comparison_(world) {
-  const std::scoped_lock lock(watched().mutex);
-  watched().comms.insert(this);
   watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+  stopped_at_exit_.emplace([this] { stop(); });
 }
 
 DeviceWatch::~DeviceWatch() {
-  {
-    const std::scoped_lock lock(watched().mutex);
-    watched().comms.erase(this);
-  }
+  stopped_at_exit_.reset();
   stop();
 }
 

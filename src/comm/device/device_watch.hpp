@@ -3,6 +3,7 @@
 // given up, or has made another call.
 #pragma once
 
+#include "comm/device/stopped_at_exit.hpp"
 #include "exec/gpu_context.hpp"
 #include "memory/device_memory.hpp"
 #include "world/call_comparison.hpp"
@@ -79,6 +80,7 @@ class DeviceWatch {
   CallComparison comparison_;
   MessageComparison message_comparison_;
   std::jthread watcher_;
+  std::optional<StoppedAtExit> stopped_at_exit_;
 };
 
 }  // namespace sennit

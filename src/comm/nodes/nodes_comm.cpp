@@ -1,0 +1,388 @@
+#include "comm/nodes/nodes_comm.hpp"
+
+#include "base/seconds.hpp"
+#include "comm/derive.hpp"
+#include "comm/device/gpu_arguments.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace sennit {
+namespace {
+
+// Of a part: its copies take much less than its call, and there are enough of them in a call of
+// tens of megabytes for the one to go on beside the other.
+constexpr std::size_t kPartBytes = std::size_t{4} << 20;
+constexpr double kFinalizeSeconds = 4.0;
+
+std::string name_of_ranks(const std::string& name, const std::vector<int>& ranks) {
+  return fmt::format("{}, ranks {}", name, fmt::join(ranks, " "));
+}
+
+// Of host ranks, between the nodes. Paths and machine files that the config names are for GPUs.
+CommConfig host_config(const CommConfig& config, const std::string& name) {
+  CommConfig result = config;
+  result.name = name;
+  result.device = "host";
+  result.paths = CommConfig().paths;
+  result.machine.clear();
+  result.gpu_profile.clear();
+  return result;
+}
+
+// Why not all members of a communicator to be made from `parent` will come.
+Status check_members(const World& parent, const std::vector<int>& members) {
+  for (const int rank : members) {
+    const RankState state = parent.line(rank).state.load(std::memory_order_acquire);
+    if (state == RankState::kAborted || state == RankState::kFailed) {
+      return fail(Code::kAborted,
+                  "{} gave up while the communicator was made; its own error says why",
+                  parent.peers().describe(rank));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+NodesComm::NodesComm(CudaDriver& driver, int device, const Communicator& parent, NodeShape shape)
+    : driver_(driver),
+      device_(device),
+      config_(parent.config()),
+      shape_(std::move(shape)),
+      order_(driver) {}
+
+Result<std::unique_ptr<NodesComm>> NodesComm::create(CudaDriver& driver,
+                                                     int device,
+                                                     const std::shared_ptr<Communicator>& parent,
+                                                     const MakeDeviceComm& make_device_comm) {
+  const DeviceScope scope(driver, device);
+  SENNIT_RETURN_IF_ERROR(scope.status());
+  std::unique_ptr<NodesComm> comm(
+      new NodesComm(driver,
+                    device,
+                    *parent,
+                    {.rank = parent->rank(), .nodes = parent->world().nodes_of_ranks()}));
+  SENNIT_RETURN_IF_ERROR(comm->order_.open());
+  SENNIT_ASSIGN_OR_RETURN(comm->slots_, CrossingSlots::create(driver, kPartBytes));
+  SENNIT_RETURN_IF_ERROR(comm->join(parent, make_device_comm));
+  return comm;
+}
+
+Status NodesComm::join(const std::shared_ptr<Communicator>& parent,
+                       const MakeDeviceComm& make_device_comm) {
+  const std::string key = parent->world().identity().key;
+  const auto join_as = [parent](const std::string& what,
+                                const std::vector<int>& members,
+                                const CommConfig& config) -> CrossingThread::Join {
+    return [=] {
+      return join_members(
+          parent, what, members, config, [=] { return check_members(parent->world(), members); });
+    };
+  };
+  std::vector<int> all;
+  for (int rank = 0; rank < shape_.ranks(); ++rank) {
+    all.push_back(rank);
+  }
+  const int places = shape_.ranks_a_node();
+  std::vector<int> counterparts;
+  for (int rank = places > 0 ? shape_.rank % places : 0; places > 1 && rank < shape_.ranks();
+       rank += places) {
+    counterparts.push_back(rank);
+  }
+  CrossingThread::Options options{
+      .name = config_.name,
+      .join_all = join_as(key + "/hosts", all, host_config(config_, config_.name + ", hosts")),
+      .counterparts = counterparts,
+      .trouble_in_node = [this] { return node_->trouble(); },
+      .end_node = [this] {
+        if (node_ != nullptr) {
+          node_->abort();
+        }
+      }};
+  if (!counterparts.empty()) {
+    CommConfig config = host_config(config_, name_of_ranks(config_.name, counterparts));
+    config.first_place = shape_.rank % places;
+    options.join_counterparts = join_as(key + "/counterparts", counterparts, config);
+  }
+  crossings_ = std::make_unique<CrossingThread>(std::move(options));
+  CommConfig config = config_;
+  const std::vector<int> local = shape_.local();
+  config.name = name_of_ranks(config_.name, local);
+  config.codec.clear();  // for what leaves the node
+  const auto make_node = [&]() -> Status {
+    SENNIT_ASSIGN_OR_RETURN(node_ranks_, join_as(key + "/node", local, config)());
+    SENNIT_ASSIGN_OR_RETURN(node_, make_device_comm(node_ranks_));
+    return {};
+  };
+  const Status made = make_node();
+  if (!made.ok()) {
+    parent->abort();  // also the join of the other thread ends by this
+  }
+  const Status joined = crossings_->await_join();
+  if (made.ok() && joined.ok()) {
+    crossings_->start_watching();
+  }
+  return made.ok() ? joined : made;
+}
+
+NodesComm::~NodesComm() {
+  (void)finalize();
+  crossings_.reset();
+  node_.reset();
+  const DeviceScope scope(driver_, device_);
+  if (scratch_ != nullptr) {
+    (void)driver_.release(scratch_);
+  }
+  slots_.reset();
+}
+
+// What is wrong with a call is found before anything of it is made.
+Status NodesComm::check(const Call& call) const {
+  SENNIT_RETURN_IF_ERROR(
+      check_gpu_call(driver_, device_, call.operation, shape_.rank, shape_.ranks()));
+  SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(call.stream));
+  if (is_capturing) {
+    return fail(Code::kUnsupported,
+                "{} on communicator '{}' in a stream under capture: its ranks are on several "
+                "nodes, and hosts carry the data between them at every call. Make the call outside "
+                "of the graph",
+                sennit::name_of(call.operation),
+                config_.name);
+  }
+  return {};
+}
+
+Status NodesComm::enqueue(std::span<const Call> calls) {
+  SENNIT_RETURN_IF_ERROR(trouble());
+  if (is_finalized_ && !calls.empty()) {
+    return fail(Code::kInvalidUsage,
+                "{} on communicator '{}' after finalize",
+                sennit::name_of(calls.front().operation),
+                config_.name);
+  }
+  const DeviceScope scope(driver_, device_);
+  SENNIT_RETURN_IF_ERROR(scope.status());
+  for (const Call& call : calls) {
+    SENNIT_RETURN_IF_ERROR(check(call));
+  }
+  std::vector<Call> sends_and_recvs;
+  for (const Call& call : calls) {
+    if (call.operation.collective == Collective::kSendRecv) {
+      sends_and_recvs.push_back(call);
+      continue;
+    }
+    SENNIT_RETURN_IF_ERROR(collective(call));
+    SENNIT_RETURN_IF_ERROR(record_completions({&call, 1}));
+  }
+  if (!sends_and_recvs.empty()) {
+    SENNIT_RETURN_IF_ERROR(messages(sends_and_recvs));
+  }
+  return record_completions(sends_and_recvs);
+}
+
+Status NodesComm::collective(const Call& call) {
+  const Operation& op = call.operation;
+  if (op.count == 0 && !op.varying && op.collective != Collective::kBarrier) {
+    return {};
+  }
+  const bool in_rank_order = config_.reproducible || op.request.rank_order;
+  SENNIT_ASSIGN_OR_RETURN(std::byte* const scratch_memory,
+                          scratch(scratch_bytes(op, shape_, in_rank_order)));
+  const Crossing crossing = cross(op, shape_, in_rank_order, scratch_memory);
+  if (op.scalar_on_device != nullptr && scales_contributions(crossing.calls.front().operation.op)) {
+    return fail(Code::kUnsupported,
+                "{} on communicator '{}': its ranks are on several nodes, and hosts cannot read "
+                "the scalar of its operator in device memory; give the scalar in host memory",
+                sennit::name_of(op),
+                config_.name);
+  }
+  SENNIT_RETURN_IF_ERROR(order_.before(call.stream));
+  const Status status = make(crossing, call.stream);
+  // Also after a failure half way: finalize() waits for what is in the stream by then.
+  const Status ordered = order_.after(call.stream);
+  SENNIT_RETURN_IF_ERROR(status);
+  SENNIT_RETURN_IF_ERROR(ordered);
+  return node_->normalise(op, call.stream);
+}
+
+Status NodesComm::messages(std::span<const Call> calls) {
+  std::vector<const Operation*> operations;
+  operations.reserve(calls.size());
+  for (const Call& call : calls) {
+    operations.push_back(&call.operation);
+  }
+  void* const stream = calls.front().stream;
+  const std::vector<void*> others = other_streams(calls);
+  SENNIT_RETURN_IF_ERROR(order_.join(others, stream));
+  SENNIT_RETURN_IF_ERROR(order_.before(stream));
+  const Status status = make(cross_messages(operations, shape_), stream);
+  const Status ordered = order_.after(stream);
+  SENNIT_RETURN_IF_ERROR(status);
+  SENNIT_RETURN_IF_ERROR(ordered);
+  return order_.fork(stream, others);
+}
+
+// What is refused is refused before anything is in the stream; from then on a failure is one of the
+// communicator, since other ranks may wait for this one.
+Status NodesComm::make(const Crossing& crossing, void* stream) {
+  const std::vector<CrossingPart> parts = parts_of(crossing, kPartBytes);
+  SENNIT_RETURN_IF_ERROR(make_room(parts));
+  SENNIT_ASSIGN_OR_RETURN(std::vector<CrossingThread::Part> calls, prepare(parts));
+  const auto enqueue_all = [&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(run_in_node(crossing.before, stream));
+    const std::size_t ahead = std::min(parts.size(), std::size_t{CrossingSlots::kSlots});
+    for (std::size_t i = 0; i < ahead; ++i) {
+      SENNIT_RETURN_IF_ERROR(copy_in(parts[i], std::move(calls[i]), stream));
+    }
+    SENNIT_RETURN_IF_ERROR(run_in_node(crossing.beside, stream));
+    const std::uint64_t first = parts_ - ahead + 1;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      SENNIT_RETURN_IF_ERROR(copy_out(parts[i], first + i, stream));
+      if (const std::size_t next = i + ahead; next < parts.size()) {
+        SENNIT_RETURN_IF_ERROR(copy_in(parts[next], std::move(calls[next]), stream));
+      }
+    }
+    return run_in_node(crossing.after, stream);
+  };
+  const Status status = enqueue_all();
+  return status.ok() ? status : crossings_->fail(status);
+}
+
+// With the buffers that they are going to have.
+Result<std::vector<CrossingThread::Part>> NodesComm::prepare(
+    const std::vector<CrossingPart>& parts) {
+  std::vector<CrossingThread::Part> prepared;
+  prepared.reserve(parts.size());
+  for (const CrossingPart& part : parts) {
+    CrossingThread::Part& made = prepared.emplace_back();
+    made.number = parts_ + prepared.size();
+    made.slots = slots_.get();
+    std::byte* const memory = slots_->slot(made.number);
+    for (const CrossingPart::Call& call : part.calls) {
+      Operation op = call.operation;
+      op.send = memory + call.input_at;
+      op.recv = memory + call.output_at;
+      SENNIT_ASSIGN_OR_RETURN(auto work, crossings_->prepare(op, call.among_counterparts));
+      made.calls.push_back(
+          {.work = std::move(work), .among_counterparts = call.among_counterparts});
+    }
+  }
+  return prepared;
+}
+
+Status NodesComm::run_in_node(const std::vector<Operation>& operations, void* stream) {
+  std::vector<Call> calls;
+  calls.reserve(operations.size());
+  for (const Operation& operation : operations) {
+    calls.push_back({.operation = operation, .stream = stream});
+  }
+  return calls.empty() ? Status() : node_->enqueue(calls);
+}
+
+Status NodesComm::copy_in(const CrossingPart& part, CrossingThread::Part&& calls, void* stream) {
+  parts_ = calls.number;
+  std::byte* const memory = slots_->slot(calls.number);
+  for (const CrossingPart::Copy& copy : part.inputs) {
+    SENNIT_RETURN_IF_ERROR(
+        driver_.copy_async(memory + copy.at, copy.device, copy.bytes, stream));
+  }
+  const WordStep begun{WordStep::Kind::kStore, slots_->begun_on_device(), calls.number};
+  SENNIT_RETURN_IF_ERROR(driver_.walk_words({&begun, 1}, stream));
+  crossings_->post(std::move(calls));
+  return {};
+}
+
+Status NodesComm::copy_out(const CrossingPart& part, std::uint64_t number, void* stream) {
+  const WordStep ended{WordStep::Kind::kAwait, slots_->ended_on_device(number), number};
+  SENNIT_RETURN_IF_ERROR(driver_.walk_words({&ended, 1}, stream));
+  const std::byte* const memory = slots_->slot(number);
+  for (const CrossingPart::Copy& copy : part.outputs) {
+    SENNIT_RETURN_IF_ERROR(
+        driver_.copy_async(copy.device, memory + copy.at, copy.bytes, stream));
+  }
+  return {};
+}
+
+// Calls that cannot be cut may need larger slots. Nothing uses the old ones when all calls have
+// ended.
+Status NodesComm::make_room(const std::vector<CrossingPart>& parts) {
+  std::size_t most = 0;
+  for (const CrossingPart& part : parts) {
+    most = std::max(most, part.bytes);
+  }
+  if (most <= slots_->slot_bytes()) {
+    return {};
+  }
+  SENNIT_RETURN_IF_ERROR(order_.drain());
+  SENNIT_ASSIGN_OR_RETURN(slots_, CrossingSlots::create(driver_, std::bit_ceil(most)));
+  return {};
+}
+
+// Calls of one communicator never run at once, so they share it.
+Result<std::byte*> NodesComm::scratch(std::size_t bytes) {
+  if (bytes <= scratch_bytes_) {
+    return scratch_;
+  }
+  SENNIT_RETURN_IF_ERROR(order_.drain());
+  if (scratch_ != nullptr) {
+    SENNIT_RETURN_IF_ERROR(driver_.release(std::exchange(scratch_, nullptr)));
+    scratch_bytes_ = 0;
+  }
+  SENNIT_ASSIGN_OR_RETURN(void* const memory, driver_.allocate(std::bit_ceil(bytes)));
+  scratch_ = static_cast<std::byte*>(memory);
+  scratch_bytes_ = std::bit_ceil(bytes);
+  return scratch_;
+}
+
+void NodesComm::expect_use_of(void* memory, std::size_t bytes) {
+  node_->expect_use_of(memory, bytes);
+}
+
+Status NodesComm::failure() {
+  SENNIT_RETURN_IF_ERROR(crossings_->failure());
+  return node_->failure();
+}
+
+Status NodesComm::trouble() {
+  SENNIT_RETURN_IF_ERROR(crossings_->failure());
+  return node_->trouble();
+}
+
+void NodesComm::abort() {
+  (void)crossings_->fail(
+      fail(Code::kAborted, "communicator '{}' was aborted", config_.name));
+}
+
+// The thread goes on while the GPU calls of the node are waited for, since these may wait for it.
+Status NodesComm::finalize() {
+  if (is_finalized_ || crossings_ == nullptr || node_ == nullptr) {
+    return {};
+  }
+  is_finalized_ = true;
+  const DeviceScope scope(driver_, device_);
+  const bool had_failed = !failure().ok();
+  if (config_.deadline_s >= 0) {
+    crossings_->abandon_at(Clock::now() + clock_span(kFinalizeSeconds));
+  }
+  const Status ended_in_node = node_->finalize();
+  const Status drained = order_.drain();
+  const Status failed = crossings_->failure();
+  crossings_->stop();
+  // Others may wait for what this rank does not go on with.
+  if (!failed.ok() || !ended_in_node.ok()) {
+    node_ranks_->abort();
+  }
+  node_ranks_->finalize();
+  if (had_failed) {
+    return drained;
+  }
+  SENNIT_RETURN_IF_ERROR(failed);
+  SENNIT_RETURN_IF_ERROR(ended_in_node);
+  return drained;
+}
+
+}  // namespace sennit

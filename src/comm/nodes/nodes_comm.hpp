@@ -1,0 +1,79 @@
+// NodesComm: the calls of a communicator of GPU ranks on several nodes. Each is made of calls of
+// the ranks of a node on their GPUs (DeviceComm), and of calls of host ranks between the nodes
+// (CrossingThread), as comm/nodes/crossing.hpp divides it. All of it is put into the stream at
+// once, so a call returns while its data is under way:
+//
+//   GPU calls | copy part 0 in | copy part 1 in | ... | await part 0, copy it out | ... | GPU calls
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "comm/device/device_comm.hpp"
+#include "comm/device/stream_order.hpp"
+#include "comm/nodes/crossing_parts.hpp"
+#include "comm/nodes/crossing_slots.hpp"
+#include "comm/nodes/crossing_thread.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace sennit {
+
+class NodesComm final : public GpuComm {
+ public:
+  // All ranks of `parent` together, a communicator of host ranks. `make_device_comm`: the GPU
+  // calls of the ranks of one node, for their communicator. `driver` outlives the result.
+  using MakeDeviceComm =
+      std::function<Result<std::unique_ptr<DeviceComm>>(const std::shared_ptr<Communicator>&)>;
+  static Result<std::unique_ptr<NodesComm>> create(CudaDriver& driver,
+                                                   int device,
+                                                   const std::shared_ptr<Communicator>& parent,
+                                                   const MakeDeviceComm& make_device_comm);
+  ~NodesComm() override;
+
+  [[nodiscard]] int device() const override { return device_; }
+  Status enqueue(std::span<const Call> calls) override;
+  void expect_use_of(void* memory, std::size_t bytes) override;
+  [[nodiscard]] Status failure() override;
+  [[nodiscard]] Status trouble() override;
+  Result<std::unique_ptr<CompletionEvent>> completion_in(void* stream) override {
+    return node_->completion_in(stream);
+  }
+  void abort() override;
+  Status finalize() override;
+
+ private:
+  NodesComm(CudaDriver& driver, int device, const Communicator& parent, NodeShape shape);
+
+  Status join(const std::shared_ptr<Communicator>& parent, const MakeDeviceComm& make_device_comm);
+  Status check(const Call& call) const;
+  Status collective(const Call& call);
+  Status messages(std::span<const Call> calls);
+  // `run_in_node`: puts the GPU calls before the crossing into the stream.
+  Status make(const Crossing& crossing, void* stream);
+  Result<std::vector<CrossingThread::Part>> prepare(const std::vector<CrossingPart>& parts);
+  Status run_in_node(const std::vector<Operation>& operations, void* stream);
+  Status copy_in(const CrossingPart& part, CrossingThread::Part&& calls, void* stream);
+  Status copy_out(const CrossingPart& part, std::uint64_t number, void* stream);
+  Status make_room(const std::vector<CrossingPart>& parts);
+  Result<std::byte*> scratch(std::size_t bytes);
+
+  CudaDriver& driver_;
+  int device_;
+  CommConfig config_;
+  NodeShape shape_;
+  StreamOrder order_;
+  std::shared_ptr<Communicator> node_ranks_;  // of this node; its memory outlives `node_`
+  std::unique_ptr<DeviceComm> node_;
+  std::unique_ptr<CrossingSlots> slots_;
+  std::byte* scratch_ = nullptr;  // device memory
+  std::size_t scratch_bytes_ = 0;
+  std::uint64_t parts_ = 0;  // so far
+  bool is_finalized_ = false;
+  std::unique_ptr<CrossingThread> crossings_;
+};
+
+}  // namespace sennit
