@@ -19,7 +19,7 @@ class FakeHandles : public FakeMessages {
     handle.engine->attach(handle.comm);
   }
   static void take_back(Rank& rank, sennit_comm& handle) {
-    rank.comm = std::move(handle.device);
+    rank.comm.reset(static_cast<DeviceComm*>(handle.device.release()));
     handle.engine->detach(*handle.comm);
   }
 };

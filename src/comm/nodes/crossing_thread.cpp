@@ -14,6 +14,9 @@ constexpr Clock::duration kPollTime = microseconds(200);
 constexpr Clock::duration kPollInterval = microseconds(20);
 // Between looks at what may end the calls; a dead rank must be reported within seconds.
 constexpr Clock::duration kLookInterval = milliseconds(20);
+// Until this rank knows of a death on another node, of which others have heard before.
+constexpr Clock::duration kNewsTime = milliseconds(300);
+constexpr Clock::duration kNewsInterval = milliseconds(5);
 
 }  // namespace
 
@@ -104,7 +107,7 @@ void CrossingThread::make_calls(const Part& part) {
   }
   for (const Part::Call& call : part.calls) {
     if (!call.work->status.ok()) {
-      (void)fail(in_ranks_of_all(call.work->status, call.among_counterparts));
+      (void)fail(explain(in_ranks_of_all(call.work->status, call.among_counterparts)));
     }
   }
 }
@@ -118,13 +121,12 @@ void CrossingThread::look(bool is_outstanding) {
     const std::scoped_lock lock(mutex_);
     return is_outstanding && abandon_at_ && Clock::now() > *abandon_at_;
   }();
-  const Status trouble =
-      is_late ? sennit::fail(Code::kInvalidUsage,
-                             "finalize of communicator '{}' abandoned calls that had not ended",
-                             options_.name)
-              : options_.trouble_in_node();
-  if (!trouble.ok()) {
-    (void)fail(trouble);
+  if (is_late) {
+    (void)fail(sennit::fail(Code::kInvalidUsage,
+                            "finalize of communicator '{}' abandoned calls that had not ended",
+                            options_.name));
+  } else if (const Status trouble = options_.trouble_in_node(); !trouble.ok()) {
+    (void)fail(explain(trouble));
   }
 }
 
@@ -137,6 +139,38 @@ Status CrossingThread::in_ranks_of_all(const Status& status, bool among_counterp
     rank = options_.counterparts.at(static_cast<std::size_t>(rank));
   }
   return {status.code(), status.message(), std::move(detail)};
+}
+
+// Calls of a node, and of counterparts, have few of the ranks. What ends them may be that one of the
+// others has died, and a rank that knew has given up.
+Status CrossingThread::explain(const Status& status) const {
+  World& world = all_->world();
+  const Clock::time_point end =
+      Clock::now() + (status.code() == Code::kAborted ? kNewsTime : Clock::duration());
+  std::vector<int> dead = world.peers().dead();
+  while (dead.empty() && Clock::now() < end) {
+    world.ask_nodes();
+    std::this_thread::sleep_for(kNewsInterval);
+    dead = world.peers().dead();
+  }
+  if (dead.empty()) {
+    return status;
+  }
+  ErrorDetail detail = status.detail();
+  detail.comm = options_.name;
+  detail.rank = world.rank();
+  detail.size = world.size();
+  detail.blamed_ranks = dead;
+  detail.evidence = world.peers().describe(dead.front()) + " died";
+  detail.next = "abort() it, then shrink() to the survivors, or exit";
+  std::string message =
+      fmt::format("a GPU call on communicator '{}', rank {} of {}, failed: {}. Next: {}",
+                  options_.name,
+                  detail.rank,
+                  detail.size,
+                  detail.evidence,
+                  detail.next);
+  return {Code::kRankFailed, std::move(message), std::move(detail)};
 }
 
 Result<std::shared_ptr<Work>> CrossingThread::prepare(const Operation& operation,
@@ -158,6 +192,15 @@ Status CrossingThread::failure() {
   return failure_;
 }
 
+Status CrossingThread::failure_of_node(const Status& why) {
+  {
+    std::unique_lock lock(mutex_);
+    has_failed_.wait_for(
+        lock, kNewsTime + 2 * kLookInterval, [&] { return !failure_.ok(); });
+  }
+  return fail(why);
+}
+
 Status CrossingThread::fail(const Status& why) {
   {
     const std::scoped_lock lock(mutex_);
@@ -166,6 +209,7 @@ Status CrossingThread::fail(const Status& why) {
     }
     failure_ = why;
   }
+  has_failed_.notify_all();
   for (const auto& comm : {all_, counterparts_}) {
     if (comm != nullptr) {
       comm->abort();

@@ -66,6 +66,8 @@ class CrossingThread {
   void post(Part part);
 
   [[nodiscard]] Status failure();
+  // The same once the GPU calls of this node have failed, with `why`: as the thread explains it.
+  Status failure_of_node(const Status& why);
   // The communicator has failed here: other ranks are told. What it has failed with, which may be
   // something earlier.
   Status fail(const Status& why);
@@ -85,6 +87,7 @@ class CrossingThread {
   void make_calls(const Part& part);
   void look(bool is_outstanding);
   [[nodiscard]] Status in_ranks_of_all(const Status& status, bool among_counterparts) const;
+  [[nodiscard]] Status explain(const Status& status) const;
   void leave();
 
   Options options_;
@@ -96,6 +99,7 @@ class CrossingThread {
 
   std::mutex mutex_;
   std::condition_variable_any has_part_;
+  std::condition_variable has_failed_;
   std::deque<Part> parts_;
   Status failure_;
   std::optional<Clock::time_point> abandon_at_;

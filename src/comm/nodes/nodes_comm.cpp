@@ -344,12 +344,14 @@ void NodesComm::expect_use_of(void* memory, std::size_t bytes) {
 
 Status NodesComm::failure() {
   SENNIT_RETURN_IF_ERROR(crossings_->failure());
-  return node_->failure();
+  const Status in_node = node_->failure();
+  return in_node.ok() ? in_node : crossings_->failure_of_node(in_node);
 }
 
 Status NodesComm::trouble() {
   SENNIT_RETURN_IF_ERROR(crossings_->failure());
-  return node_->trouble();
+  const Status in_node = node_->trouble();
+  return in_node.ok() ? in_node : crossings_->failure_of_node(in_node);
 }
 
 void NodesComm::abort() {

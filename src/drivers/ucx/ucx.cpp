@@ -18,6 +18,7 @@ using ucx::Functions;
 constexpr unsigned kMessageId = 0;
 // To cut a connection off takes microseconds; a peer that is stuck cannot delay it.
 constexpr std::chrono::seconds kCloseTime{1};
+constexpr std::chrono::milliseconds kLeaveTime{20};
 
 class Card final : public UcxCard {
  public:
@@ -154,6 +155,11 @@ Card::~Card() {
     close(static_cast<int>(e));
   }
   if (worker_ != nullptr) {
+    // UCX 1.13 aborts the process if it still has its own answer to a new connection to send.
+    const auto end = std::chrono::steady_clock::now() + kLeaveTime;
+    while (std::chrono::steady_clock::now() < end) {
+      progress();
+    }
     functions_.ucp_worker_destroy(worker_);
   }
   if (context_ != nullptr) {

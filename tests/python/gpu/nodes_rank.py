@@ -187,6 +187,8 @@ def messages(comm: Any, gpu: Any, count: int) -> None:
             comm.recv(into[peer], peer)
     for peer in range(SIZE):
         expect(gpu, f"message of {count} from {peer}", into[peer], contents(peer, count, RANK))
+    if SIZE == 2:
+        return
     # Rank 0 sends to the last rank and takes from rank 1, which waits for what the last has got.
     token = gpu.array(contents(0, count))
     if RANK == 0:
@@ -242,13 +244,17 @@ def until_failure(comm: Any, gpu: Any) -> None:
             error = failure
             break
     assert error is not None
-    print(json.dumps({"rank": RANK, "error": type(error).__name__, "text": str(error)}))
+    found = {"rank": RANK, "error": type(error).__name__, "text": str(error)}
+    print(json.dumps(found | {"blamed": list(error.blamed_ranks)}), flush=True)
     began = time.monotonic()
-    try:
-        comm.destroy()
-    except sennit.Error:
-        pass
+    comm.abort()
+    rest = comm.shrink()
+    comm.destroy()
     assert time.monotonic() - began < 10
+    out = gpu.array(np.zeros(rest.size))
+    rest.all_gather(gpu.array([RANK]), out)
+    expect(gpu, "all_gather of survivors", out, range(SIZE - 1))
+    rest.destroy()
 
 
 def refusals(comm: Any, gpu: Any) -> None:
@@ -265,14 +271,33 @@ def refusals(comm: Any, gpu: Any) -> None:
     expect(gpu, "all_reduce after refusals", x, summed(100))
 
 
+def difference(comm: Any, gpu: Any) -> None:
+    """The nodes make different calls."""
+    x = gpu.array(contents(RANK, 100_000))
+    try:
+        if RANK < SIZE // 2:
+            comm.start.all_reduce(x, x).wait()
+        else:
+            comm.start.broadcast(x).wait()
+    except sennit.Error as error:
+        print(json.dumps({"rank": RANK, "error": type(error).__name__, "text": str(error)}))
+    else:
+        raise AssertionError("it has not failed")
+
+
 def main(scene: str) -> None:
     """Join, play the scene, and leave."""
     device = int(os.environ["RANK_DEVICE"])
     gpu = FakeGpu(device) if "fake_gpus" in os.environ.get("LD_PRELOAD", "") else RealGpu(device)
     comm = sennit.init(device=gpu.device, deadline_s=20.0, timeout_s=60)
-    scenes = {"calls": calls, "until failure": until_failure, "refusals": refusals}
+    scenes = {
+        "calls": calls,
+        "until failure": until_failure,
+        "refusals": refusals,
+        "difference": difference,
+    }
     scenes[scene](comm, gpu)
-    if scene != "until failure":
+    if scene in ("calls", "refusals"):
         comm.destroy()
     assert gpu.faults() == ""
 
