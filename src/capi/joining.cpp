@@ -194,32 +194,32 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
   const auto make_device_comm = [&](const std::shared_ptr<Communicator>& comm) {
     const int counted_off = handle.config.device_group;
     handle.engine->attach(comm);
-    auto made = DeviceComm::create(
-        *driver,
-        device,
-        comm->world(),
-        {.name = comm->config().name,
-         .deadline_s = handle.config.deadline_s,
-         .blocks = handle.config.device_blocks,
-         .copy_engines = copy_engines,
-         .codec_rules = codec_rules,
-         .reproducible = handle.config.reproducible,
-         .nvlink = paths.nvlink,
-         .group = counted_off > 0 ? comm->rank() / counted_off : island,
-         .groups_by = counted_off > 0 ? "SENNIT_DEVICE_GROUP" : "SENNIT_MACHINE",
-         .host_share = handle.config.host_share,
-         .dynamic_share = handle.config.dynamic_share,
-         .profile = profile},
-        [&](const void* mine, void* all, std::size_t bytes) {
-          return handle.engine->gather(*comm, mine, all, bytes);
-        });
+    auto made =
+        DeviceComm::create(*driver,
+                           device,
+                           comm->world(),
+                           {.name = comm->config().name,
+                            .deadline_s = handle.config.deadline_s,
+                            .blocks = handle.config.device_blocks,
+                            .copy_engines = copy_engines,
+                            .codec_rules = codec_rules,
+                            .reproducible = handle.config.reproducible,
+                            .nvlink = paths.nvlink,
+                            .group = counted_off > 0 ? comm->rank() / counted_off : island,
+                            .groups_by = counted_off > 0 ? "SENNIT_DEVICE_GROUP" : "SENNIT_MACHINE",
+                            .host_share = handle.config.host_share,
+                            .dynamic_share = handle.config.dynamic_share,
+                            .profile = profile},
+                           [&](const void* mine, void* all, std::size_t bytes) {
+                             return handle.engine->gather(*comm, mine, all, bytes);
+                           });
     handle.engine->detach(*comm);
     return made;
   };
   const auto make_comm = [&]() -> Result<std::unique_ptr<GpuComm>> {
     if (handle.comm->world().nodes() > 1) {
-      SENNIT_ASSIGN_OR_RETURN(
-          auto comm, NodesComm::create(*driver, device, handle.comm, make_device_comm));
+      SENNIT_ASSIGN_OR_RETURN(auto comm,
+                              NodesComm::create(*driver, device, handle.comm, make_device_comm));
       return std::unique_ptr<GpuComm>(std::move(comm));
     }
     SENNIT_ASSIGN_OR_RETURN(auto comm, make_device_comm(handle.comm));

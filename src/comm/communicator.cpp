@@ -223,17 +223,18 @@ Result<std::shared_ptr<Work>> Communicator::make_work(const Operation& operation
   SENNIT_ASSIGN_OR_RETURN(work->program, find_program(operation));
   const Program& program = work->program->program();
   work->words = words_of(operation, program.plan_hash, codec_of(*program.plan));
-  work->call = {.input = operation.send,
-                .output = operation.recv,
-                .count = operation.count,
-                .dtype = operation.dtype,
-                .op = operation.op,
-                .scaling = {.scalar = operation.scaling.scalar,
-                            .ranks = operation.averaged_over > 0 ? operation.averaged_over : size()},
-                .fingerprint = fingerprint_of(work->words),
-                .path_policy = path_policy_,
-                .inputs = work->operation.inputs,
-                .outputs = work->operation.outputs};
+  work->call = {
+      .input = operation.send,
+      .output = operation.recv,
+      .count = operation.count,
+      .dtype = operation.dtype,
+      .op = operation.op,
+      .scaling = {.scalar = operation.scaling.scalar,
+                  .ranks = operation.averaged_over > 0 ? operation.averaged_over : size()},
+      .fingerprint = fingerprint_of(work->words),
+      .path_policy = path_policy_,
+      .inputs = work->operation.inputs,
+      .outputs = work->operation.outputs};
   if (operation.varying) {
     work->counts = pair_counts(operation, rank(), size());
   }

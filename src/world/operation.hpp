@@ -38,8 +38,8 @@ struct Operation {
   std::vector<ElementRange> inputs{};
   std::vector<ElementRange> outputs{};
   CallRequest request;
-  double deadline_s = 0;              // 0: the communicator's; negative: none
-  std::int32_t tag = 0;               // of a send or recv
+  double deadline_s = 0;  // 0: the communicator's; negative: none
+  std::int32_t tag = 0;   // of a send or recv
   // avg: contributions in the sum, where earlier calls have added some; 0: as many as ranks.
   int averaged_over = 0;
   std::optional<RmsNorm> rms_norm{};  // of an all_reduce of GPU ranks: what becomes of its sum

@@ -67,7 +67,7 @@ def test_every_call_runs_on_several_nodes(nodes: str) -> None:
     run_on_fakes("calls", nodes)
 
 
-def test_a_death_is_told_to_all_nodes_and_the_rest_goes_on() -> None:
+def test_a_death_reaches_all_nodes_and_the_rest_goes_on() -> None:
     reports = run_on_fakes("until failure", "aabb")
     assert [report["rank"] for report in reports] == [0, 1, 2]
     for report in reports:

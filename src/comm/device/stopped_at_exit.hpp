@@ -8,7 +8,7 @@ namespace sennit {
 
 class StoppedAtExit {
  public:
-  // `stop` ends the thread and waits for it; it may be called again later.
+  // `stop` ends the thread and waits for it; it may be called again.
   explicit StoppedAtExit(std::function<void()> stop);
   // From here on `stop` is not called. The thread has not ended by that.
   ~StoppedAtExit();

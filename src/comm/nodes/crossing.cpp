@@ -90,7 +90,8 @@ class Divider {
       call.inputs = varying_blocks(op_.send, op_.inputs);
       call.outputs = varying_blocks(op_.recv, op_.outputs);
     } else {
-      const Problem problem{.collective = op_.collective, .ranks = shape_.ranks(), .root = op_.root};
+      const Problem problem{
+          .collective = op_.collective, .ranks = shape_.ranks(), .root = op_.root};
       call.inputs = equal_blocks(op_.send, use.send ? problem.input_blocks(shape_.rank) : 0);
       call.outputs = equal_blocks(op_.recv, use.recv ? problem.output_blocks(shape_.rank) : 0);
     }
@@ -106,9 +107,7 @@ class Divider {
   };
 
   // Some operators scale each contribution, which the GPU does.
-  [[nodiscard]] bool reduces_in_node() const {
-    return places_ > 1 || scales_contributions(op_.op);
-  }
+  [[nodiscard]] bool reduces_in_node() const { return places_ > 1 || scales_contributions(op_.op); }
 
   [[nodiscard]] int most_blocks() const {
     const Problem problem{.collective = op_.collective, .ranks = shape_.ranks(), .root = op_.root};
@@ -241,7 +240,7 @@ class Divider {
       call.outputs.push_back(
           {{.memory = is_own ? nullptr : of_counterpart, .elements = op_.count}});
       if (is_own || places_ > 1) {
-        (is_own ? result.beside : result.after)
+        (is_own ? result.meanwhile : result.after)
             .push_back(in_node(Collective::kAllGather,
                                is_own ? bytes_of(op_.send) : of_counterpart,
                                of_node,
@@ -281,8 +280,8 @@ class Divider {
     HostCall call{.operation = bare(op_), .elements = op_.count, .most_blocks = 2 * shape_.ranks()};
     call.operation.varying = true;
     const std::int64_t own = node() * places_ * op_.count;
-    result.beside.push_back(in_node(
-        Collective::kAllToAll, at(op_, op_.send, own), at(op_, op_.recv, own), op_.count));
+    result.meanwhile.push_back(
+        in_node(Collective::kAllToAll, at(op_, op_.send, own), at(op_, op_.recv, own), op_.count));
     for (int peer = 0; peer < shape_.ranks(); ++peer) {
       const std::int64_t elements = peer / places_ == node() ? 0 : op_.count;
       const std::int64_t begin = peer * op_.count;
@@ -356,8 +355,8 @@ Crossing cross_messages(const std::vector<const Operation*>& messages, const Nod
   for (const Operation* const message : messages) {
     const auto in_node = std::ranges::find(local, message->peer);
     if (in_node != local.end()) {
-      result.beside.push_back(*message);
-      result.beside.back().peer = static_cast<int>(in_node - local.begin());
+      result.meanwhile.push_back(*message);
+      result.meanwhile.back().peer = static_cast<int>(in_node - local.begin());
       continue;
     }
     HostCall call{.operation = bare(*message),

@@ -4,8 +4,8 @@
 //
 //   all_reduce      reduce_scatter in each node | all_reduce of counterparts     | all_gather
 //   reduce_scatter  one for each node           | reduce_scatter of counterparts |
-//   all_gather                                  | all_gather of counterparts     | one for each node
-//   broadcast       in the root's node          | broadcast of counterparts      | all_gather
+//   all_gather                                  | all_gather of counterparts     | one for each
+//   node broadcast       in the root's node          | broadcast of counterparts      | all_gather
 //   all_to_all      of the blocks that stay     | all_to_all of the others, by all ranks
 //
 // Counterparts are the ranks with the same place in their nodes: each has a part of the data, and
@@ -13,7 +13,7 @@
 // host memory: other collectives, nodes with unequal numbers of ranks, calls that name an
 // algorithm, path or protocol, and sums in rank order.
 //
-// A pure function of the call and of where the ranks are: all ranks divide a call alike.
+// A pure function of the call and of where the ranks are: all ranks divide a call the same way.
 #pragma once
 
 #include "world/operation.hpp"
@@ -64,7 +64,7 @@ struct Crossing {
   // Of the ranks of this node, on their GPUs: before these calls, while they are under way, and
   // after them.
   std::vector<Operation> before{};
-  std::vector<Operation> beside{};
+  std::vector<Operation> meanwhile{};
   std::vector<Operation> after{};
 };
 

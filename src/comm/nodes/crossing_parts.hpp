@@ -1,5 +1,5 @@
-// The parts in which the host calls of a Crossing are made, so that copies of one part go on beside
-// the call of another. Each part has its data in one piece of host memory.
+// The parts in which the host calls of a Crossing are made, so that copies of one part overlap
+// with the call of another. Each part has its data in one piece of host memory.
 #pragma once
 
 #include "comm/nodes/crossing.hpp"

@@ -1,5 +1,6 @@
 #include "comm/nodes/crossing_slots.hpp"
 
+#include <algorithm>
 #include <atomic>
 
 namespace sennit {
@@ -17,24 +18,25 @@ std::size_t word_of(std::uint64_t part) { return 1 + part % CrossingSlots::kSlot
 }  // namespace
 
 Result<std::unique_ptr<CrossingSlots>> CrossingSlots::create(CudaDriver& driver,
-                                                             std::size_t slot_bytes) {
+                                                             std::size_t most_bytes) {
   std::unique_ptr<CrossingSlots> made(new CrossingSlots(driver));
-  made->slot_bytes_ = slot_bytes;
+  made->bytes_ = std::max(kSlots * kSlotBytes, most_bytes);
   SENNIT_ASSIGN_OR_RETURN(made->words_, driver.allocate_mapped((1 + kSlots) * kWordBytes));
-  SENNIT_ASSIGN_OR_RETURN(made->slots_, driver.allocate_mapped(kSlots * slot_bytes));
+  SENNIT_ASSIGN_OR_RETURN(made->memory_, driver.allocate_mapped(made->bytes_));
   return made;
 }
 
 CrossingSlots::~CrossingSlots() {
-  for (const MappedMemory& memory : {words_, slots_}) {
+  for (const MappedMemory& memory : {words_, memory_}) {
     if (memory.host != nullptr) {
       (void)driver_.release_mapped(memory);
     }
   }
 }
 
-std::byte* CrossingSlots::slot(std::uint64_t part) const {
-  return static_cast<std::byte*>(slots_.host) + part % kSlots * slot_bytes_;
+std::byte* CrossingSlots::memory(std::uint64_t part, std::size_t bytes) const {
+  const std::uint64_t slot = bytes <= kSlotBytes ? part % kSlots : 0;
+  return static_cast<std::byte*>(memory_.host) + slot * kSlotBytes;
 }
 
 std::uint64_t* CrossingSlots::begun_on_device() const { return word(words_.device, 0); }

@@ -1,10 +1,11 @@
 // CrossingSlots: pinned host memory through which the data of calls between nodes pass, and the
 // words by which streams and the thread that makes these calls wait for each other.
 //
-//   stream:  copies into slot(n);  store n to begun();   ...   await n in ended(n);  copies out
-//   thread:  while (begun() < n) {}   make the call in slot(n);   ended(n) = n
+//   stream:  copies in;  store n to begun;   ...   await n in ended[n % kSlots];  copies out
+//   thread:  while (begun < n) {}   makes the call;   ended[n % kSlots] = n
 //
 // Part n uses the slot n % kSlots. A stream copies into it after it has copied part n - kSlots out.
+// A part that is larger than a slot is alone in its call, and has all of the memory.
 #pragma once
 
 #include "drivers/cuda/cuda.hpp"
@@ -17,16 +18,20 @@ namespace sennit {
 
 class CrossingSlots {
  public:
-  static constexpr int kSlots = 4;
+  static constexpr std::size_t kSlots = 4;
+  // Copies of a slot take much less than its call, and a call of tens of megabytes has enough parts
+  // for the two to overlap.
+  static constexpr std::size_t kSlotBytes = std::size_t{4} << 20;
 
-  // For the current device; `driver` outlives the result.
-  static Result<std::unique_ptr<CrossingSlots>> create(CudaDriver& driver, std::size_t slot_bytes);
+  // For the current device and parts of up to `most_bytes`; `driver` outlives the result.
+  static Result<std::unique_ptr<CrossingSlots>> create(CudaDriver& driver, std::size_t most_bytes);
   ~CrossingSlots();
   CrossingSlots(const CrossingSlots&) = delete;
   CrossingSlots& operator=(const CrossingSlots&) = delete;
 
-  [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
-  [[nodiscard]] std::byte* slot(std::uint64_t part) const;
+  // Of a part.
+  [[nodiscard]] std::size_t most_bytes() const { return bytes_; }
+  [[nodiscard]] std::byte* memory(std::uint64_t part, std::size_t bytes) const;
 
   // As the device sees them.
   [[nodiscard]] std::uint64_t* begun_on_device() const;
@@ -39,9 +44,9 @@ class CrossingSlots {
   explicit CrossingSlots(CudaDriver& driver) : driver_(driver) {}
 
   CudaDriver& driver_;
-  std::size_t slot_bytes_ = 0;
+  std::size_t bytes_ = 0;
   MappedMemory words_;
-  MappedMemory slots_;
+  MappedMemory memory_;
 };
 
 }  // namespace sennit

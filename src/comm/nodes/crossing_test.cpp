@@ -1,8 +1,8 @@
 // Calls are divided, and all that becomes of them is done here one after the other, on vectors: so
 // every rank must have in the end what the call promises.
 #include "comm/nodes/crossing.hpp"
-#include "comm/nodes/crossing_parts.hpp"
 
+#include "comm/nodes/crossing_parts.hpp"
 #include "schedule/problem.hpp"
 
 #include <gtest/gtest.h>
@@ -36,10 +36,8 @@ ElementRange output_block(const Operation& op, int block) {
 void run_collective(const std::vector<Operation>& ops) {
   const Operation& first = ops.front();
   const auto ranks = static_cast<int>(ops.size());
-  const Problem problem{.collective = first.collective,
-                        .ranks = ranks,
-                        .root = first.root,
-                        .varying = first.varying};
+  const Problem problem{
+      .collective = first.collective, .ranks = ranks, .root = first.root, .varying = first.varying};
   std::vector<std::vector<Vector>> inputs(ops.size());
   for (int rank = 0; rank < ranks; ++rank) {
     const Operation& op = ops[static_cast<std::size_t>(rank)];
@@ -121,8 +119,8 @@ class Job {
     expect();
     for (Rank& rank : all_) {
       rank.scratch.resize(scratch_bytes(rank.op, rank.shape, false) / sizeof(Element));
-      rank.crossing = cross(
-          rank.op, rank.shape, false, reinterpret_cast<std::byte*>(rank.scratch.data()));
+      rank.crossing =
+          cross(rank.op, rank.shape, false, reinterpret_cast<std::byte*>(rank.scratch.data()));
       rank.parts = parts_of(rank.crossing, part_bytes);
       EXPECT_EQ(rank.parts.size(), all_.front().parts.size());
     }
@@ -135,7 +133,7 @@ class Job {
         copy_in(rank, rank.parts[part]);
       }
       if (part == 0) {
-        run_in_nodes(&Crossing::beside);
+        run_in_nodes(&Crossing::meanwhile);
       }
       run_between_nodes(part);
       for (Rank& rank : all_) {
@@ -199,7 +197,7 @@ class Job {
     run_collective(ops);
   }
 
-  void run_in_nodes(std::vector<Operation> Crossing::*calls) {
+  void run_in_nodes(std::vector<Operation> Crossing::* calls) {
     for (const Rank& first : all_) {
       const std::vector<int> local = first.shape.local();
       if (local.front() != first.shape.rank) {

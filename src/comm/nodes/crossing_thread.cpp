@@ -14,9 +14,18 @@ constexpr Clock::duration kPollTime = microseconds(200);
 constexpr Clock::duration kPollInterval = microseconds(20);
 // Between looks at what may end the calls; a dead rank must be reported within seconds.
 constexpr Clock::duration kLookInterval = milliseconds(20);
-// Until this rank knows of a death on another node, of which others have heard before.
+// Until this rank knows of a death on another node, which others may know first.
 constexpr Clock::duration kNewsTime = milliseconds(300);
 constexpr Clock::duration kNewsInterval = milliseconds(5);
+
+// Ranks that have died, and had not given up before.
+std::vector<int> find_dead(const World& world) {
+  std::vector<int> dead = world.peers().dead();
+  std::erase_if(dead, [&](int rank) {
+    return world.line(rank).state.load(std::memory_order_acquire) != RankState::kActive;
+  });
+  return dead;
+}
 
 }  // namespace
 
@@ -51,6 +60,8 @@ void CrossingThread::run(const std::stop_token& stop) {
   if (joined.ok()) {
     while (const std::optional<Part> part = next(stop)) {
       await_begin(*part);
+      // Kernels that could not end well have left, and what they leave must not go to other nodes.
+      look(/*is_outstanding=*/true);
       if (failure().ok()) {
         make_calls(*part);
       }
@@ -141,17 +152,17 @@ Status CrossingThread::in_ranks_of_all(const Status& status, bool among_counterp
   return {status.code(), status.message(), std::move(detail)};
 }
 
-// Calls of a node, and of counterparts, have few of the ranks. What ends them may be that one of the
-// others has died, and a rank that knew has given up.
+// Calls of a node, and of counterparts, have few of the ranks. What ends them may be that one of
+// the others has died, and a rank that knew has given up.
 Status CrossingThread::explain(const Status& status) const {
   World& world = all_->world();
   const Clock::time_point end =
       Clock::now() + (status.code() == Code::kAborted ? kNewsTime : Clock::duration());
-  std::vector<int> dead = world.peers().dead();
+  std::vector<int> dead = find_dead(world);
   while (dead.empty() && Clock::now() < end) {
     world.ask_nodes();
     std::this_thread::sleep_for(kNewsInterval);
-    dead = world.peers().dead();
+    dead = find_dead(world);
   }
   if (dead.empty()) {
     return status;
@@ -195,8 +206,7 @@ Status CrossingThread::failure() {
 Status CrossingThread::failure_of_node(const Status& why) {
   {
     std::unique_lock lock(mutex_);
-    has_failed_.wait_for(
-        lock, kNewsTime + 2 * kLookInterval, [&] { return !failure_.ok(); });
+    has_failed_.wait_for(lock, kNewsTime + 2 * kLookInterval, [&] { return !failure_.ok(); });
   }
   return fail(why);
 }

@@ -50,7 +50,7 @@ class CrossingThread {
   // From here on `trouble_in_node` and `end_node` are asked.
   void start_watching() { is_watching_ = true; }
 
-  // The program of a call, found and checked; nobody is told.
+  // The program of a call, found and checked; no other rank sees it.
   Result<std::shared_ptr<Work>> prepare(const Operation& operation, bool among_counterparts);
 
   struct Part {
@@ -68,8 +68,8 @@ class CrossingThread {
   [[nodiscard]] Status failure();
   // The same once the GPU calls of this node have failed, with `why`: as the thread explains it.
   Status failure_of_node(const Status& why);
-  // The communicator has failed here: other ranks are told. What it has failed with, which may be
-  // something earlier.
+  // The communicator has failed here: ends it on other ranks, too. What it has failed with, which
+  // may be something earlier.
   Status fail(const Status& why);
   // While finalize() waits: parts that have not ended by then are given up.
   void abandon_at(Clock::time_point when);

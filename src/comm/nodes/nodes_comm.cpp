@@ -13,9 +13,6 @@
 namespace sennit {
 namespace {
 
-// Of a part: its copies take much less than its call, and there are enough of them in a call of
-// tens of megabytes for the one to go on beside the other.
-constexpr std::size_t kPartBytes = std::size_t{4} << 20;
 constexpr double kFinalizeSeconds = 4.0;
 
 std::string name_of_ranks(const std::string& name, const std::vector<int>& ranks) {
@@ -67,7 +64,7 @@ Result<std::unique_ptr<NodesComm>> NodesComm::create(CudaDriver& driver,
                     *parent,
                     {.rank = parent->rank(), .nodes = parent->world().nodes_of_ranks()}));
   SENNIT_RETURN_IF_ERROR(comm->order_.open());
-  SENNIT_ASSIGN_OR_RETURN(comm->slots_, CrossingSlots::create(driver, kPartBytes));
+  SENNIT_ASSIGN_OR_RETURN(comm->slots_, CrossingSlots::create(driver, 0));
   SENNIT_RETURN_IF_ERROR(comm->join(parent, make_device_comm));
   return comm;
 }
@@ -98,11 +95,12 @@ Status NodesComm::join(const std::shared_ptr<Communicator>& parent,
       .join_all = join_as(key + "/hosts", all, host_config(config_, config_.name + ", hosts")),
       .counterparts = counterparts,
       .trouble_in_node = [this] { return node_->trouble(); },
-      .end_node = [this] {
-        if (node_ != nullptr) {
-          node_->abort();
-        }
-      }};
+      .end_node =
+          [this] {
+            if (node_ != nullptr) {
+              node_->abort();
+            }
+          }};
   if (!counterparts.empty()) {
     CommConfig config = host_config(config_, name_of_ranks(config_.name, counterparts));
     config.first_place = shape_.rank % places;
@@ -229,16 +227,18 @@ Status NodesComm::messages(std::span<const Call> calls) {
 // What is refused is refused before anything is in the stream; from then on a failure is one of the
 // communicator, since other ranks may wait for this one.
 Status NodesComm::make(const Crossing& crossing, void* stream) {
-  const std::vector<CrossingPart> parts = parts_of(crossing, kPartBytes);
+  const std::vector<CrossingPart> parts = parts_of(crossing, CrossingSlots::kSlotBytes);
   SENNIT_RETURN_IF_ERROR(make_room(parts));
   SENNIT_ASSIGN_OR_RETURN(std::vector<CrossingThread::Part> calls, prepare(parts));
   const auto enqueue_all = [&]() -> Status {
     SENNIT_RETURN_IF_ERROR(run_in_node(crossing.before, stream));
-    const std::size_t ahead = std::min(parts.size(), std::size_t{CrossingSlots::kSlots});
+    const bool share_memory = std::ranges::any_of(
+        parts, [](const CrossingPart& part) { return part.bytes > CrossingSlots::kSlotBytes; });
+    const std::size_t ahead = std::min(parts.size(), share_memory ? 1 : CrossingSlots::kSlots);
     for (std::size_t i = 0; i < ahead; ++i) {
       SENNIT_RETURN_IF_ERROR(copy_in(parts[i], std::move(calls[i]), stream));
     }
-    SENNIT_RETURN_IF_ERROR(run_in_node(crossing.beside, stream));
+    SENNIT_RETURN_IF_ERROR(run_in_node(crossing.meanwhile, stream));
     const std::uint64_t first = parts_ - ahead + 1;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       SENNIT_RETURN_IF_ERROR(copy_out(parts[i], first + i, stream));
@@ -261,7 +261,7 @@ Result<std::vector<CrossingThread::Part>> NodesComm::prepare(
     CrossingThread::Part& made = prepared.emplace_back();
     made.number = parts_ + prepared.size();
     made.slots = slots_.get();
-    std::byte* const memory = slots_->slot(made.number);
+    std::byte* const memory = slots_->memory(made.number, part.bytes);
     for (const CrossingPart::Call& call : part.calls) {
       Operation op = call.operation;
       op.send = memory + call.input_at;
@@ -285,10 +285,9 @@ Status NodesComm::run_in_node(const std::vector<Operation>& operations, void* st
 
 Status NodesComm::copy_in(const CrossingPart& part, CrossingThread::Part&& calls, void* stream) {
   parts_ = calls.number;
-  std::byte* const memory = slots_->slot(calls.number);
+  std::byte* const memory = slots_->memory(calls.number, part.bytes);
   for (const CrossingPart::Copy& copy : part.inputs) {
-    SENNIT_RETURN_IF_ERROR(
-        driver_.copy_async(memory + copy.at, copy.device, copy.bytes, stream));
+    SENNIT_RETURN_IF_ERROR(driver_.copy_async(memory + copy.at, copy.device, copy.bytes, stream));
   }
   const WordStep begun{WordStep::Kind::kStore, slots_->begun_on_device(), calls.number};
   SENNIT_RETURN_IF_ERROR(driver_.walk_words({&begun, 1}, stream));
@@ -299,22 +298,21 @@ Status NodesComm::copy_in(const CrossingPart& part, CrossingThread::Part&& calls
 Status NodesComm::copy_out(const CrossingPart& part, std::uint64_t number, void* stream) {
   const WordStep ended{WordStep::Kind::kAwait, slots_->ended_on_device(number), number};
   SENNIT_RETURN_IF_ERROR(driver_.walk_words({&ended, 1}, stream));
-  const std::byte* const memory = slots_->slot(number);
+  const std::byte* const memory = slots_->memory(number, part.bytes);
   for (const CrossingPart::Copy& copy : part.outputs) {
-    SENNIT_RETURN_IF_ERROR(
-        driver_.copy_async(copy.device, memory + copy.at, copy.bytes, stream));
+    SENNIT_RETURN_IF_ERROR(driver_.copy_async(copy.device, memory + copy.at, copy.bytes, stream));
   }
   return {};
 }
 
-// Calls that cannot be cut may need larger slots. Nothing uses the old ones when all calls have
+// Calls that cannot be cut may need more memory. Nothing uses the old one when all calls have
 // ended.
 Status NodesComm::make_room(const std::vector<CrossingPart>& parts) {
   std::size_t most = 0;
   for (const CrossingPart& part : parts) {
     most = std::max(most, part.bytes);
   }
-  if (most <= slots_->slot_bytes()) {
+  if (most <= slots_->most_bytes()) {
     return {};
   }
   SENNIT_RETURN_IF_ERROR(order_.drain());
@@ -355,8 +353,7 @@ Status NodesComm::trouble() {
 }
 
 void NodesComm::abort() {
-  (void)crossings_->fail(
-      fail(Code::kAborted, "communicator '{}' was aborted", config_.name));
+  (void)crossings_->fail(fail(Code::kAborted, "communicator '{}' was aborted", config_.name));
 }
 
 // The thread goes on while the GPU calls of the node are waited for, since these may wait for it.

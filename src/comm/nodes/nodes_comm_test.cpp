@@ -41,7 +41,11 @@ struct NodesRank {
   std::byte* memory = nullptr;
 
   [[nodiscard]] Operation all_reduce(std::int64_t count) const {
-    return {.collective = Collective::kAllReduce, .send = memory, .recv = memory, .count = count, .request = {}};
+    return {.collective = Collective::kAllReduce,
+            .send = memory,
+            .recv = memory,
+            .count = count,
+            .request = {}};
   }
   Status call(const Operation& operation) {
     const GpuComm::Call one{operation, stream};

@@ -62,7 +62,7 @@ class FakeGpu:
         self.library.fake_synchronize(ctypes.c_void_p(self.stream))
 
     def faults(self) -> str:
-        return self.library.fake_faults().decode()
+        return str(self.library.fake_faults().decode())
 
 
 class RealGpu:
@@ -93,7 +93,7 @@ class RealGpu:
 
 
 def contents(rank: int, count: int, salt: int = 0) -> Any:
-    """What the rank has; ranks can tell what the others have."""
+    """What the rank has; ranks can compute what the others have."""
     return np.random.default_rng((rank, count, salt)).integers(0, 256, count, dtype=np.uint8)
 
 
@@ -260,13 +260,17 @@ def until_failure(comm: Any, gpu: Any) -> None:
 def refusals(comm: Any, gpu: Any) -> None:
     """What is refused is refused on all ranks, and the communicator goes on."""
     x = gpu.array(contents(RANK, 100))
-    for request in ({"algorithm": "no_such"}, {"codec": "q8"}):
+
+    def refused(**request: str) -> None:
         try:
             comm.all_reduce(x, x, **request)
         except sennit.Error as error:
             print(json.dumps({"rank": RANK, "text": str(error)}))
         else:
             raise AssertionError(f"{request} is not refused")
+
+    refused(algorithm="no_such")
+    refused(codec="q8")
     comm.all_reduce(x, x)
     expect(gpu, "all_reduce after refusals", x, summed(100))
 
