@@ -1,6 +1,7 @@
 // Collectives, sends and receives, operators and registration.
 #include "communicator.hpp"
 #include "group.hpp"
+#include "several_nodes.hpp"
 #include "stopwatch.hpp"
 
 #include <array>
@@ -155,6 +156,10 @@ ncclResult_t ncclAllReduce(const void* send,
                            ncclRedOp_t op,
                            ncclComm_t comm,
                            cudaStream_t stream) {
+  if (is_nvidias(comm)) {
+    return pass_on<&ncclAllReduce>(
+        "ncclAllReduce", comm, send, recv, count, type, op, comm->companion, stream);
+  }
   return reducing(comm, {count, type}, op, [&](auto c, auto dtype, auto redop) {
     return sennit_all_reduce(send, recv, count, dtype, redop, c, stream, nullptr);
   });
@@ -168,6 +173,10 @@ ncclResult_t ncclReduce(const void* send,
                         int root,
                         ncclComm_t comm,
                         cudaStream_t stream) {
+  if (is_nvidias(comm)) {
+    return pass_on<&ncclReduce>(
+        "ncclReduce", comm, send, recv, count, type, op, root, comm->companion, stream);
+  }
   return reducing(comm, {count, type}, op, [&](auto c, auto dtype, auto redop) {
     return sennit_reduce(send, recv, count, dtype, redop, root, c, stream, nullptr);
   });
@@ -180,6 +189,10 @@ ncclResult_t ncclBroadcast(const void* send,
                            int root,
                            ncclComm_t comm,
                            cudaStream_t stream) {
+  if (is_nvidias(comm)) {
+    return pass_on<&ncclBroadcast>(
+        "ncclBroadcast", comm, send, recv, count, type, root, comm->companion, stream);
+  }
   return moving(comm, {count, type}, [&](auto c, auto dtype) {
     return sennit_broadcast(send, recv, count, dtype, root, c, stream, nullptr);
   });
@@ -200,6 +213,10 @@ ncclResult_t ncclAllGather(const void* send,
                            ncclDataType_t type,
                            ncclComm_t comm,
                            cudaStream_t stream) {
+  if (is_nvidias(comm)) {
+    return pass_on<&ncclAllGather>(
+        "ncclAllGather", comm, send, recv, count, type, comm->companion, stream);
+  }
   return moving(comm, {count, type}, [&](auto c, auto dtype) {
     return sennit_all_gather(send, recv, count, dtype, c, stream, nullptr);
   });
@@ -212,6 +229,10 @@ ncclResult_t ncclReduceScatter(const void* send,
                                ncclRedOp_t op,
                                ncclComm_t comm,
                                cudaStream_t stream) {
+  if (is_nvidias(comm)) {
+    return pass_on<&ncclReduceScatter>(
+        "ncclReduceScatter", comm, send, recv, count, type, op, comm->companion, stream);
+  }
   return reducing(comm, {count, type}, op, [&](auto c, auto dtype, auto redop) {
     return sennit_reduce_scatter(send, recv, count, dtype, redop, c, stream, nullptr);
   });
@@ -223,6 +244,10 @@ ncclResult_t ncclAlltoAll(const void* send,
                           ncclDataType_t type,
                           ncclComm_t comm,
                           cudaStream_t stream) {
+  if (is_nvidias(comm)) {
+    return pass_on<&ncclAlltoAll>(
+        "ncclAlltoAll", comm, send, recv, count, type, comm->companion, stream);
+  }
   return moving(comm, {count, type}, [&](auto c, auto dtype) {
     return sennit_all_to_all(send, recv, count, dtype, c, stream, nullptr);
   });
@@ -235,6 +260,10 @@ ncclResult_t ncclGather(const void* send,
                         int root,
                         ncclComm_t comm,
                         cudaStream_t stream) {
+  if (is_nvidias(comm)) {
+    return pass_on<&ncclGather>(
+        "ncclGather", comm, send, recv, count, type, root, comm->companion, stream);
+  }
   return moving(comm, {count, type}, [&](auto c, auto dtype) {
     return sennit_gather(send, recv, count, dtype, root, c, stream, nullptr);
   });
@@ -247,6 +276,10 @@ ncclResult_t ncclScatter(const void* send,
                          int root,
                          ncclComm_t comm,
                          cudaStream_t stream) {
+  if (is_nvidias(comm)) {
+    return pass_on<&ncclScatter>(
+        "ncclScatter", comm, send, recv, count, type, root, comm->companion, stream);
+  }
   return moving(comm, {count, type}, [&](auto c, auto dtype) {
     return sennit_scatter(send, recv, count, dtype, root, c, stream, nullptr);
   });
@@ -258,6 +291,9 @@ ncclResult_t ncclSend(const void* send,
                       int peer,
                       ncclComm_t comm,
                       cudaStream_t stream) {
+  if (is_nvidias(comm)) {
+    return pass_on<&ncclSend>("ncclSend", comm, send, count, type, peer, comm->companion, stream);
+  }
   const SelfMessage message{.from = send, .count = count, .stream = stream};
   return exchanging(comm, type, peer, message, [&](auto c, auto dtype) {
     return sennit_send(send, count, dtype, peer, c, stream, nullptr);
@@ -266,6 +302,9 @@ ncclResult_t ncclSend(const void* send,
 
 ncclResult_t ncclRecv(
     void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+  if (is_nvidias(comm)) {
+    return pass_on<&ncclRecv>("ncclRecv", comm, recv, count, type, peer, comm->companion, stream);
+  }
   const SelfMessage message{.to = recv, .receives = true, .count = count, .stream = stream};
   return exchanging(comm, type, peer, message, [&](auto c, auto dtype) {
     return sennit_recv(recv, count, dtype, peer, c, stream, nullptr);
@@ -277,6 +316,10 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op,
                                       ncclDataType_t type,
                                       ncclScalarResidence_t residence,
                                       ncclComm_t comm) {
+  if (is_nvidias(comm)) {
+    return pass_on<&ncclRedOpCreatePreMulSum>(
+        "ncclRedOpCreatePreMulSum", comm, op, scalar, type, residence, comm->companion);
+  }
   if (op == nullptr || scalar == nullptr) {
     return refuse(ncclInvalidArgument, "the result pointer or the scalar is NULL");
   }
@@ -294,16 +337,26 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op,
 }
 
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  if (is_nvidias(comm)) {
+    return pass_on<&ncclRedOpDestroy>("ncclRedOpDestroy", comm, op, comm->companion);
+  }
   return on(comm, [&](sennit_comm_t c) {
     return sennit_redop_destroy(static_cast<sennit_redop_t>(op), c);
   });
 }
 
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes, void** handle) {
+  if (is_nvidias(comm)) {
+    return pass_on<&ncclCommRegister>(
+        "ncclCommRegister", comm, comm->companion, buffer, bytes, handle);
+  }
   return on(comm, [&](sennit_comm_t c) { return sennit_comm_register(c, buffer, bytes, handle); });
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
+  if (is_nvidias(comm)) {
+    return pass_on<&ncclCommDeregister>("ncclCommDeregister", comm, comm->companion, handle);
+  }
   return on(comm, [&](sennit_comm_t c) { return sennit_comm_deregister(c, handle); });
 }
 

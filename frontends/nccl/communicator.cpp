@@ -3,6 +3,7 @@
 
 #include "companion.hpp"
 #include "group.hpp"
+#include "several_nodes.hpp"
 #include "shares.hpp"
 
 #include <algorithm>
@@ -91,7 +92,8 @@ ncclResult_t hand_out(std::unique_ptr<ncclComm> made, sennit_status_t status, nc
   if (*result != nullptr) {
     begin_share(*result);
   }
-  return result_of(status);
+  const ncclResult_t done = result_of(status);
+  return *result != nullptr && status == SENNIT_OK ? decide_about_nodes(*result) : done;
 }
 
 ncclResult_t init(
@@ -247,7 +249,13 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   if (const ncclResult_t usable = check(comm); usable != ncclSuccess) {
     return of_group(usable);
   }
-  return now_or_after_calls(comm, [comm] { return on(comm, sennit_comm_finalize); });
+  return now_or_after_calls(comm, [comm] {
+    const ncclResult_t theirs =
+        comm->is_passed_on ? pass_on<&ncclCommFinalize>("ncclCommFinalize", comm, comm->companion)
+                           : ncclSuccess;
+    const ncclResult_t ours = on(comm, sennit_comm_finalize);
+    return theirs != ncclSuccess ? theirs : ours;
+  });
 }
 
 // In a group that uses the communicator it is destroyed after the calls of the group.
@@ -278,6 +286,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   }
   comm->aborted.store(true);
   sennit_comm_abort(comm->comm);
+  if (comm->is_passed_on.exchange(false)) {
+    end_companion(comm, true);  // a thread may wait in there
+  }
   if (destroy_at_end(comm)) {
     return ncclSuccess;
   }
@@ -293,6 +304,13 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   const ncclResult_t asked =
       on(comm, [&](sennit_comm_t c) { return sennit_comm_async_error(c, &state); });
   *result = result_of(state);
+  if (asked != ncclSuccess || state != SENNIT_OK) {
+    return asked;
+  }
+  *result = decide_about_nodes(comm);  // where it was joining until now
+  if (*result == ncclSuccess && comm->is_passed_on) {
+    return pass_on<&ncclCommGetAsyncError>("ncclCommGetAsyncError", comm, comm->companion, result);
+  }
   return asked;
 }
 

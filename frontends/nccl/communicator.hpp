@@ -23,6 +23,10 @@ struct ncclComm {
   // Whether a window was made, and whether NCCL was asked for.
   bool has_had_windows = false;
   bool companion_sought = false;
+  // Whether the companion makes its calls, since its ranks are on several nodes; all ranks have the
+  // same. Decided once it has been joined.
+  std::atomic<bool> is_passed_on{false};
+  std::atomic<bool> is_decided{false};
   // Calls of a communicator that does not block may answer ncclInProgress.
   bool blocking = true;
   // What ran on it and on its companion, reported at its end.

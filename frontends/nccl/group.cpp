@@ -1,5 +1,8 @@
 #include "group.hpp"
 
+#include "companion.hpp"
+#include "fallback.hpp"
+#include "several_nodes.hpp"
 #include "stopwatch.hpp"
 
 #include <algorithm>
@@ -64,6 +67,7 @@ struct Group {
   std::vector<Acts> acts;
   std::vector<Act> after_calls;
   std::vector<ncclComm_t> ending;  // with the group
+  bool is_nvidias_open = false;
 };
 
 Group& group() {
@@ -205,11 +209,20 @@ ncclResult_t run_gathered() {
     return refuse(refused, std::move(group().why));
   }
   ncclResult_t result = ncclSuccess;
+  std::vector<Acts> decisions;
   for (ncclComm_t comm : joining) {
-    result = worse(result, await(comm));
+    const ncclResult_t joined = await(comm);
+    result = worse(result, joined);
     if (is_error(result)) {
       return result;  // what else joins may need the very rank that is missing
     }
+    if (joined == ncclSuccess) {
+      decisions.push_back({.comm = comm, .acts = {[comm] { return decide_about_nodes(comm); }}});
+    }
+  }
+  result = worse(result, run_all(decisions));
+  if (is_error(result)) {
+    return result;
   }
   result = worse(result, run_all(acts));
   for (const Messages& of_comm : messages) {
@@ -220,16 +233,26 @@ ncclResult_t run_gathered() {
   return result;
 }
 
+// Also where ours was refused: it has the calls already.
+ncclResult_t end_nvidias_group() {
+  if (!std::exchange(group().is_nvidias_open, false)) {
+    return ncclSuccess;
+  }
+  return answer_of(
+      "ncclGroupEnd", fallback().function<decltype(ncclGroupEnd)>("ncclGroupEnd")(), nullptr);
+}
+
 // The outermost.
 ncclResult_t end_group() {
   const std::vector<Use> held = std::exchange(group().held, {});
   const std::vector<Act> after_calls = std::exchange(group().after_calls, {});
   const ncclResult_t gathered = run_gathered();
+  const ncclResult_t nvidias = end_nvidias_group();
   if (is_error(gathered)) {
     abandon_calls();
     return gathered;
   }
-  ncclResult_t result = worse(gathered, result_of(sennit_group_end()));
+  ncclResult_t result = worse(worse(gathered, nvidias), result_of(sennit_group_end()));
   for (const Act& act : after_calls) {
     if (is_error(result)) {
       break;
@@ -303,6 +326,16 @@ ncclResult_t now_or_after_calls(ncclComm_t comm, Act act) {
   return ncclSuccess;
 }
 
+ncclResult_t begin_nvidias_group(ncclComm_t comm) {
+  hold_until_end(comm);
+  if (group().is_nvidias_open) {
+    return ncclSuccess;
+  }
+  const ncclResult_t begun = fallback().function<decltype(ncclGroupStart)>("ncclGroupStart")();
+  group().is_nvidias_open = begun == ncclSuccess;
+  return answer_of("ncclGroupStart", begun, comm->companion);
+}
+
 void count_message(ncclComm_t comm) {
   if (in_group()) {
     ++messages_of(comm).others;
@@ -357,6 +390,7 @@ ncclResult_t ncclGroupSimulateEnd(void* /*info*/) {
   group().joining.clear();
   abandon_calls();
   if (--group().depth == 0) {
+    end_nvidias_group();
     group().refused = ncclSuccess;
     group().held.clear();
     destroy_ending();

@@ -30,6 +30,9 @@ ncclResult_t now_or_at_end(ncclComm_t comm, std::function<ncclResult_t()> act);
 // What the calls of the group come before.
 ncclResult_t now_or_after_calls(ncclComm_t comm, std::function<ncclResult_t()> act);
 
+// A call of the open group goes to NVIDIA's NCCL, whose group ends with this one.
+ncclResult_t begin_nvidias_group(ncclComm_t comm);
+
 // A send or receive with another rank is posted; those of a rank with itself follow at the end.
 void count_message(ncclComm_t comm);
 

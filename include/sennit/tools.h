@@ -190,6 +190,8 @@ SENNIT_API int sennit_tool_counts(void);
 /* Counts one call by the name that programs call it by, with the seconds that it took, and why it
  * was passed on; NULL: it ran here. Does nothing where calls are not counted. */
 SENNIT_API void sennit_tool_count(const char* call, size_t bytes, double seconds, const char* why);
+/* For front ends: on how many nodes the ranks are (docs/nodes.md). */
+SENNIT_API sennit_status_t sennit_tool_nodes(sennit_comm_t comm, int* nodes);
 /* For front ends: calls act(argument) with the communicator's CUDA device as the current device. */
 SENNIT_API sennit_status_t sennit_tool_on_device(sennit_comm_t comm,
                                                  void (*act)(void*),

@@ -449,6 +449,14 @@ void sennit_tool_warn(const char* subsystem, const char* text) {
   SENNIT_WARN(subsystem, "{}", text);
 }
 
+sennit_status_t sennit_tool_nodes(sennit_comm_t comm, int* nodes) {
+  return sennit::guard([&]() -> sennit::Status {
+    SENNIT_RETURN_IF_ERROR(sennit::check_comm(comm));
+    *nodes = comm->comm->world().nodes();
+    return {};
+  });
+}
+
 sennit_status_t sennit_tool_on_device(sennit_comm_t comm, void (*act)(void*), void* argument) {
   return sennit::guard([&]() -> sennit::Status {
     SENNIT_RETURN_IF_ERROR(sennit::check_comm(comm));

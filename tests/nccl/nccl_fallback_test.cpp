@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -287,6 +288,89 @@ TEST_F(NcclFallback, RanksThatDifferAllRefuse) {
                   [](int rank, ncclComm_t comm) {
                     expect_refusal(comm, rank == 0 ? "rank 1 has no NCCL" : "is none");
                   });
+  });
+}
+
+// Two processes, each on a virtual node of its own; the second has these variables, too.
+void run_on_two_nodes(const Variables& others, const std::function<void(int, ncclComm_t)>& body) {
+  const Variables first = {{"SENNIT_NODE", "a"},
+                           {"SENNIT_ROOT", "127.0.0.1"},
+                           {"SENNIT_RAILS", "lo"},
+                           {"UCX_MEM_EVENTS", "n"}};
+  Variables second = first;
+  second["SENNIT_NODE"] = "b";
+  second.insert(others.begin(), others.end());
+  run_processes({first, second}, body);
+}
+
+// Whether ranks on two nodes can call each other here.
+bool has_ucx() {
+  void* const ucx = ::dlopen("libucp.so.0", RTLD_LAZY);
+  return ucx != nullptr && ::dlclose(ucx) == 0;
+}
+
+TEST_F(NcclFallback, HasTheCallsOfRanksOnSeveralNodes) {
+  if (!has_ucx()) {
+    GTEST_SKIP() << "ucx: there is no libucp.so.0";
+  }
+  in_child({{kLibrary, SENNIT_FAKE_NCCL}, {"SENNIT_NCCL_NODES", "nvidia"}}, [] {
+    run_on_two_nodes({}, [](int rank, ncclComm_t comm) {
+      float x = 1;
+      EXPECT_DONE(ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, comm, nullptr));
+      EXPECT_EQ(x, 1) << "the fake moves nothing";
+      EXPECT_EQ(ncclAllReduce(&x, &x, 99, ncclFloat32, ncclSum, comm, nullptr),
+                ncclInvalidArgument);
+      EXPECT_NE(std::string(ncclGetLastError(comm)).find("the fake does not like it"),
+                std::string::npos);
+      EXPECT_DONE(ncclGroupStart());
+      EXPECT_DONE(ncclSend(&x, 1, ncclFloat32, 1 - rank, comm, nullptr));
+      EXPECT_DONE(ncclSend(&x, 2, ncclFloat32, 1 - rank, comm, nullptr));
+      EXPECT_DONE(ncclGroupEnd());
+      ncclResult_t state = ncclSystemError;
+      EXPECT_DONE(ncclCommGetAsyncError(comm, &state));
+      EXPECT_EQ(state, ncclSuccess);
+      // Of one node, so it is Sennit's.
+      ncclComm_t own = nullptr;
+      EXPECT_DONE(ncclCommSplit(comm, rank, 0, &own, nullptr));
+      expect_all_reduce(own, 1);
+      EXPECT_DONE(ncclCommDestroy(own));
+      EXPECT_DONE(ncclCommFinalize(comm));
+      const std::string self = " rank " + std::to_string(rank);
+      const std::string to = " to " + std::to_string(1 - rank);
+      std::vector<std::string> expected = {
+          "ncclAllReduce" + self + " count 1",
+          "ncclAllReduce" + self + " count 99",
+          "ncclCommFinalize" + self,
+          "ncclCommGetAsyncError" + self,
+          "ncclCommInitRank" + self + " of 2 id 11",
+          "ncclGroupEnd",
+          "ncclGroupStart",
+          "ncclSend" + self + " count 1" + to,
+          "ncclSend" + self + " count 2" + to,
+      };
+      if (rank == 0) {
+        expected.emplace_back("ncclGetUniqueId");
+        std::ranges::sort(expected);
+      }
+      EXPECT_EQ(calls(), expected);
+    });
+  });
+}
+
+TEST_F(NcclFallback, LeavesRanksOnSeveralNodesToSennitWhereOneRequestsIt) {
+  if (!has_ucx()) {
+    GTEST_SKIP() << "ucx: there is no libucp.so.0";
+  }
+  in_child({{kLibrary, SENNIT_FAKE_NCCL}, {"SENNIT_NCCL_NODES", "nvidia"}}, [] {
+    run_on_two_nodes({{"SENNIT_NCCL_NODES", "sennit"}}, [](int /*rank*/, ncclComm_t comm) {
+      expect_all_reduce(comm, 2);
+      EXPECT_EQ(std::ranges::count_if(calls(),
+                                      [](const std::string& call) {
+                                        return call.starts_with("ncclCommInitRank") ||
+                                               call.starts_with("ncclAllReduce");
+                                      }),
+                0);
+    });
   });
 }
 
