@@ -135,7 +135,7 @@ Result<Derivation> derivation(const Communicator& parent, const sennit_config_t*
 }
 
 Status split(
-    sennit_comm& handle, int color, int key, sennit_comm_t* result, const Derivation& how) {
+    const sennit_comm& handle, int color, int key, sennit_comm_t* result, const Derivation& how) {
   const Communicator& parent = *handle.comm;
   const Membership mine{color, key};
   std::vector<Membership> all(static_cast<std::size_t>(parent.size()));

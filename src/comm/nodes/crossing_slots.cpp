@@ -13,7 +13,15 @@ std::uint64_t* word(void* base, std::size_t index) {
   return reinterpret_cast<std::uint64_t*>(static_cast<std::byte*>(base) + index * kWordBytes);
 }
 
-std::size_t word_of(std::uint64_t part) { return 1 + part % CrossingSlots::kSlots; }
+constexpr std::size_t kWords = 1 + 2 * CrossingSlots::kSlots;
+
+std::size_t ended_word(std::uint64_t part) { return 1 + part % CrossingSlots::kSlots; }
+std::size_t replayed_word(std::uint64_t part) { return ended_word(part) + CrossingSlots::kSlots; }
+
+void store(void* words, std::size_t index, std::uint64_t value) {
+  // Partner: the stream that awaits it, which then copies out of the slot.
+  std::atomic_ref(*word(words, index)).store(value, std::memory_order_release);
+}
 
 }  // namespace
 
@@ -21,7 +29,7 @@ Result<std::unique_ptr<CrossingSlots>> CrossingSlots::create(CudaDriver& driver,
                                                              std::size_t most_bytes) {
   std::unique_ptr<CrossingSlots> made(new CrossingSlots(driver));
   made->bytes_ = std::max(kSlots * kSlotBytes, most_bytes);
-  SENNIT_ASSIGN_OR_RETURN(made->words_, driver.allocate_mapped((1 + kSlots) * kWordBytes));
+  SENNIT_ASSIGN_OR_RETURN(made->words_, driver.allocate_mapped(kWords * kWordBytes));
   SENNIT_ASSIGN_OR_RETURN(made->memory_, driver.allocate_mapped(made->bytes_));
   return made;
 }
@@ -42,7 +50,11 @@ std::byte* CrossingSlots::memory(std::uint64_t part, std::size_t bytes) const {
 std::uint64_t* CrossingSlots::begun_on_device() const { return word(words_.device, 0); }
 
 std::uint64_t* CrossingSlots::ended_on_device(std::uint64_t part) const {
-  return word(words_.device, word_of(part));
+  return word(words_.device, ended_word(part));
+}
+
+std::uint64_t* CrossingSlots::replayed_on_device(std::uint64_t part) const {
+  return word(words_.device, replayed_word(part));
 }
 
 bool CrossingSlots::has_begun(std::uint64_t part) const {
@@ -50,9 +62,10 @@ bool CrossingSlots::has_begun(std::uint64_t part) const {
   return std::atomic_ref(*word(words_.host, 0)).load(std::memory_order_acquire) >= part;
 }
 
-void CrossingSlots::end(std::uint64_t part) const {
-  // Partner: the stream that awaits it, which then copies out of the slot.
-  std::atomic_ref(*word(words_.host, word_of(part))).store(part, std::memory_order_release);
+void CrossingSlots::end(std::uint64_t part) const { store(words_.host, ended_word(part), part); }
+
+void CrossingSlots::set_replayed(std::uint64_t part, std::uint64_t state) const {
+  store(words_.host, replayed_word(part), state);
 }
 
 }  // namespace sennit

@@ -4,6 +4,9 @@
 //   stream:  copies in;  store n to begun;   ...   await n in ended[n % kSlots];  copies out
 //   thread:  while (begun < n) {}   makes the call;   ended[n % kSlots] = n
 //
+// In a capture the stream calls the host in place of storing n, and the word is 0 or 1: so every
+// replay is a new part.
+//
 // Part n uses the slot n % kSlots. A stream copies into it after it has copied part n - kSlots out.
 // A part that is larger than a slot is alone in its call, and has all of the memory.
 #pragma once
@@ -36,9 +39,12 @@ class CrossingSlots {
   // As the device sees them.
   [[nodiscard]] std::uint64_t* begun_on_device() const;
   [[nodiscard]] std::uint64_t* ended_on_device(std::uint64_t part) const;
+  [[nodiscard]] std::uint64_t* replayed_on_device(std::uint64_t part) const;
   // By the host.
   [[nodiscard]] bool has_begun(std::uint64_t part) const;
   void end(std::uint64_t part) const;
+  // 0: it has begun, 1: it has ended.
+  void set_replayed(std::uint64_t part, std::uint64_t state) const;
 
  private:
   explicit CrossingSlots(CudaDriver& driver) : driver_(driver) {}

@@ -58,14 +58,16 @@ void CrossingThread::run(const std::stop_token& stop) {
   const Status joined = join();
   joined_.set_value(joined);
   if (joined.ok()) {
-    while (const std::optional<Part> part = next(stop)) {
-      await_begin(*part);
+    while (std::optional<Part> part = next(stop)) {
+      if (!part->is_replay) {
+        await_begin(*part);
+      }
       // Kernels that could not end well have left, and what they leave must not go to other nodes.
       look(/*is_outstanding=*/true);
       if (failure().ok()) {
         make_calls(*part);
       }
-      part->slots->end(part->number);
+      part->is_replay ? part->slots->set_replayed(part->number, 1) : part->slots->end(part->number);
     }
   }
   leave();
@@ -106,8 +108,16 @@ void CrossingThread::await_begin(const Part& part) {
   }
 }
 
-void CrossingThread::make_calls(const Part& part) {
-  for (const Part::Call& call : part.calls) {
+void CrossingThread::make_calls(Part& part) {
+  for (Part::Call& call : part.calls) {
+    if (part.is_replay) {
+      auto again = prepare(call.work->operation, call.among_counterparts);
+      if (!again.ok()) {
+        (void)fail(again.status());
+        return;
+      }
+      call.work = *std::move(again);
+    }
     const auto guard = engine_->lock();
     engine_->post(*comm_of(call.among_counterparts), call.work);
   }

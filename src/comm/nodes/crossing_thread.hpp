@@ -61,8 +61,9 @@ class CrossingThread {
       bool among_counterparts = false;
     };
     std::vector<Call> calls;  // at once
+    bool is_replay = false;   // its stream has come to it, and its works were made before
   };
-  // Parts have ascending numbers.
+  // Parts have ascending numbers, but for replays.
   void post(Part part);
 
   [[nodiscard]] Status failure();
@@ -84,7 +85,7 @@ class CrossingThread {
   Status join();
   std::optional<Part> next(const std::stop_token& stop);
   void await_begin(const Part& part);
-  void make_calls(const Part& part);
+  void make_calls(Part& part);
   void look(bool is_outstanding);
   [[nodiscard]] Status in_ranks_of_all(const Status& status, bool among_counterparts) const;
   [[nodiscard]] Status explain(const Status& status) const;

@@ -19,10 +19,18 @@ std::string name_of_ranks(const std::string& name, const std::vector<int>& ranks
   return fmt::format("{}, ranks {}", name, fmt::join(ranks, " "));
 }
 
-// Of host ranks, between the nodes. Paths and machine files that the config names are for GPUs.
-CommConfig host_config(const CommConfig& config, const std::string& name) {
+// Tests that end a rank, and hooks, count and follow the calls of the program.
+CommConfig inner_config(const CommConfig& config, const std::string& name) {
   CommConfig result = config;
   result.name = name;
+  result.die_at.reset();
+  result.idle = {};
+  return result;
+}
+
+// Of host ranks, between the nodes. Paths and machine files that the config names are for GPUs.
+CommConfig host_config(const CommConfig& config, const std::string& name) {
+  CommConfig result = inner_config(config, name);
   result.device = "host";
   result.paths = CommConfig().paths;
   result.machine.clear();
@@ -64,7 +72,8 @@ Result<std::unique_ptr<NodesComm>> NodesComm::create(CudaDriver& driver,
                     *parent,
                     {.rank = parent->rank(), .nodes = parent->world().nodes_of_ranks()}));
   SENNIT_RETURN_IF_ERROR(comm->order_.open());
-  SENNIT_ASSIGN_OR_RETURN(comm->slots_, CrossingSlots::create(driver, 0));
+  SENNIT_ASSIGN_OR_RETURN(auto slots, CrossingSlots::create(driver, 0));
+  comm->slots_.push_back(std::move(slots));
   SENNIT_RETURN_IF_ERROR(comm->join(parent, make_device_comm));
   return comm;
 }
@@ -107,9 +116,8 @@ Status NodesComm::join(const std::shared_ptr<Communicator>& parent,
     options.join_counterparts = join_as(key + "/counterparts", counterparts, config);
   }
   crossings_ = std::make_unique<CrossingThread>(std::move(options));
-  CommConfig config = config_;
   const std::vector<int> local = shape_.local();
-  config.name = name_of_ranks(config_.name, local);
+  CommConfig config = inner_config(config_, name_of_ranks(config_.name, local));
   config.codec.clear();  // for what leaves the node
   const auto make_node = [&]() -> Status {
     SENNIT_ASSIGN_OR_RETURN(node_ranks_, join_as(key + "/node", local, config)());
@@ -132,26 +140,10 @@ NodesComm::~NodesComm() {
   crossings_.reset();
   node_.reset();
   const DeviceScope scope(driver_, device_);
-  if (scratch_ != nullptr) {
-    (void)driver_.release(scratch_);
+  for (void* const memory : scratches_) {
+    (void)driver_.release(memory);
   }
-  slots_.reset();
-}
-
-// What is wrong with a call is found before anything of it is made.
-Status NodesComm::check(const Call& call) const {
-  SENNIT_RETURN_IF_ERROR(
-      check_gpu_call(driver_, device_, call.operation, shape_.rank, shape_.ranks()));
-  SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(call.stream));
-  if (is_capturing) {
-    return fail(Code::kUnsupported,
-                "{} on communicator '{}' in a stream under capture: its ranks are on several "
-                "nodes, and hosts carry the data between them at every call. Make the call outside "
-                "of the graph",
-                sennit::name_of(call.operation),
-                config_.name);
-  }
-  return {};
+  slots_.clear();
 }
 
 Status NodesComm::enqueue(std::span<const Call> calls) {
@@ -165,7 +157,8 @@ Status NodesComm::enqueue(std::span<const Call> calls) {
   const DeviceScope scope(driver_, device_);
   SENNIT_RETURN_IF_ERROR(scope.status());
   for (const Call& call : calls) {
-    SENNIT_RETURN_IF_ERROR(check(call));
+    SENNIT_RETURN_IF_ERROR(
+        check_gpu_call(driver_, device_, call.operation, shape_.rank, shape_.ranks()));
   }
   std::vector<Call> sends_and_recvs;
   for (const Call& call : calls) {
@@ -189,7 +182,7 @@ Status NodesComm::collective(const Call& call) {
   }
   const bool in_rank_order = config_.reproducible || op.request.rank_order;
   SENNIT_ASSIGN_OR_RETURN(std::byte* const scratch_memory,
-                          scratch(scratch_bytes(op, shape_, in_rank_order)));
+                          scratch(scratch_bytes(op, shape_, in_rank_order), call.stream));
   const Crossing crossing = cross(op, shape_, in_rank_order, scratch_memory);
   if (op.scalar_on_device != nullptr && scales_contributions(crossing.calls.front().operation.op)) {
     return fail(Code::kUnsupported,
@@ -228,8 +221,9 @@ Status NodesComm::messages(std::span<const Call> calls) {
 // communicator, since other ranks may wait for this one.
 Status NodesComm::make(const Crossing& crossing, void* stream) {
   const std::vector<CrossingPart> parts = parts_of(crossing, CrossingSlots::kSlotBytes);
-  SENNIT_RETURN_IF_ERROR(make_room(parts));
-  SENNIT_ASSIGN_OR_RETURN(std::vector<CrossingThread::Part> calls, prepare(parts));
+  SENNIT_RETURN_IF_ERROR(make_room(parts, stream));
+  SENNIT_ASSIGN_OR_RETURN(const bool is_captured, driver_.is_capturing(stream));
+  SENNIT_ASSIGN_OR_RETURN(std::vector<CrossingThread::Part> calls, prepare(parts, is_captured));
   const auto enqueue_all = [&]() -> Status {
     SENNIT_RETURN_IF_ERROR(run_in_node(crossing.before, stream));
     const bool share_memory = std::ranges::any_of(
@@ -241,7 +235,7 @@ Status NodesComm::make(const Crossing& crossing, void* stream) {
     SENNIT_RETURN_IF_ERROR(run_in_node(crossing.meanwhile, stream));
     const std::uint64_t first = parts_ - ahead + 1;
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      SENNIT_RETURN_IF_ERROR(copy_out(parts[i], first + i, stream));
+      SENNIT_RETURN_IF_ERROR(copy_out(parts[i], first + i, is_captured, stream));
       if (const std::size_t next = i + ahead; next < parts.size()) {
         SENNIT_RETURN_IF_ERROR(copy_in(parts[next], std::move(calls[next]), stream));
       }
@@ -253,15 +247,16 @@ Status NodesComm::make(const Crossing& crossing, void* stream) {
 }
 
 // With the buffers that they are going to have.
-Result<std::vector<CrossingThread::Part>> NodesComm::prepare(
-    const std::vector<CrossingPart>& parts) {
+Result<std::vector<CrossingThread::Part>> NodesComm::prepare(const std::vector<CrossingPart>& parts,
+                                                             bool is_captured) {
   std::vector<CrossingThread::Part> prepared;
   prepared.reserve(parts.size());
   for (const CrossingPart& part : parts) {
     CrossingThread::Part& made = prepared.emplace_back();
     made.number = parts_ + prepared.size();
-    made.slots = slots_.get();
-    std::byte* const memory = slots_->memory(made.number, part.bytes);
+    made.slots = slots_.back().get();
+    made.is_replay = is_captured;
+    std::byte* const memory = slots_.back()->memory(made.number, part.bytes);
     for (const CrossingPart::Call& call : part.calls) {
       Operation op = call.operation;
       op.send = memory + call.input_at;
@@ -285,55 +280,90 @@ Status NodesComm::run_in_node(const std::vector<Operation>& operations, void* st
 
 Status NodesComm::copy_in(const CrossingPart& part, CrossingThread::Part&& calls, void* stream) {
   parts_ = calls.number;
-  std::byte* const memory = slots_->memory(calls.number, part.bytes);
+  std::byte* const memory = slots_.back()->memory(calls.number, part.bytes);
   for (const CrossingPart::Copy& copy : part.inputs) {
     SENNIT_RETURN_IF_ERROR(driver_.copy_async(memory + copy.at, copy.device, copy.bytes, stream));
   }
-  const WordStep begun{WordStep::Kind::kStore, slots_->begun_on_device(), calls.number};
+  if (calls.is_replay) {
+    captured_.push_back(std::make_unique<Captured>(Captured{crossings_.get(), std::move(calls)}));
+    return driver_.events().call_host(&NodesComm::replay, captured_.back().get(), stream);
+  }
+  const WordStep begun{WordStep::Kind::kStore, slots_.back()->begun_on_device(), calls.number};
   SENNIT_RETURN_IF_ERROR(driver_.walk_words({&begun, 1}, stream));
   crossings_->post(std::move(calls));
   return {};
 }
 
-Status NodesComm::copy_out(const CrossingPart& part, std::uint64_t number, void* stream) {
-  const WordStep ended{WordStep::Kind::kAwait, slots_->ended_on_device(number), number};
+// In the stream of a replay, before it awaits the word.
+void NodesComm::replay(void* captured) {
+  const auto& self = *static_cast<const Captured*>(captured);
+  self.part.slots->set_replayed(self.part.number, 0);
+  self.thread->post(self.part);
+}
+
+Status NodesComm::copy_out(const CrossingPart& part,
+                           std::uint64_t number,
+                           bool is_captured,
+                           void* stream) {
+  const CrossingSlots& slots = *slots_.back();
+  const WordStep ended =
+      is_captured ? WordStep{WordStep::Kind::kAwait, slots.replayed_on_device(number), 1}
+                  : WordStep{WordStep::Kind::kAwait, slots.ended_on_device(number), number};
   SENNIT_RETURN_IF_ERROR(driver_.walk_words({&ended, 1}, stream));
-  const std::byte* const memory = slots_->memory(number, part.bytes);
+  const std::byte* const memory = slots_.back()->memory(number, part.bytes);
   for (const CrossingPart::Copy& copy : part.outputs) {
     SENNIT_RETURN_IF_ERROR(driver_.copy_async(copy.device, memory + copy.at, copy.bytes, stream));
   }
   return {};
 }
 
+Status NodesComm::check_not_captured(void* stream, std::size_t bytes, std::string_view what) const {
+  SENNIT_ASSIGN_OR_RETURN(const bool is_capturing, driver_.is_capturing(stream));
+  return is_capturing
+             ? fail(Code::kUnsupported,
+                    "communicator '{}' lacks {} bytes of {} memory for this call, and its stream "
+                    "captures: make the same call once before the capture",
+                    config_.name,
+                    bytes,
+                    what)
+             : Status();
+}
+
 // Calls that cannot be cut may need more memory. Nothing uses the old one when all calls have
-// ended.
-Status NodesComm::make_room(const std::vector<CrossingPart>& parts) {
+// ended, but graphs.
+Status NodesComm::make_room(const std::vector<CrossingPart>& parts, void* stream) {
   std::size_t most = 0;
   for (const CrossingPart& part : parts) {
     most = std::max(most, part.bytes);
   }
-  if (most <= slots_->most_bytes()) {
+  if (most <= slots_.back()->most_bytes()) {
     return {};
   }
+  SENNIT_RETURN_IF_ERROR(check_not_captured(stream, most, "pinned"));
   SENNIT_RETURN_IF_ERROR(order_.drain());
-  SENNIT_ASSIGN_OR_RETURN(slots_, CrossingSlots::create(driver_, std::bit_ceil(most)));
+  if (captured_.empty()) {
+    slots_.clear();
+  }
+  SENNIT_ASSIGN_OR_RETURN(auto slots, CrossingSlots::create(driver_, std::bit_ceil(most)));
+  slots_.push_back(std::move(slots));
   return {};
 }
 
 // Calls of one communicator never run at once, so they share it.
-Result<std::byte*> NodesComm::scratch(std::size_t bytes) {
-  if (bytes <= scratch_bytes_) {
-    return scratch_;
+Result<std::byte*> NodesComm::scratch(std::size_t bytes, void* stream) {
+  if (bytes > scratch_bytes_) {
+    SENNIT_RETURN_IF_ERROR(check_not_captured(stream, bytes, "device"));
+    SENNIT_RETURN_IF_ERROR(order_.drain());
+    if (captured_.empty() && !scratches_.empty()) {
+      SENNIT_RETURN_IF_ERROR(driver_.release(scratches_.back()));
+      scratches_.pop_back();
+      scratch_bytes_ = 0;
+    }
+    SENNIT_ASSIGN_OR_RETURN(void* const memory, driver_.allocate(std::bit_ceil(bytes)));
+    scratches_.push_back(memory);
+    scratch_bytes_ = std::bit_ceil(bytes);
   }
-  SENNIT_RETURN_IF_ERROR(order_.drain());
-  if (scratch_ != nullptr) {
-    SENNIT_RETURN_IF_ERROR(driver_.release(std::exchange(scratch_, nullptr)));
-    scratch_bytes_ = 0;
-  }
-  SENNIT_ASSIGN_OR_RETURN(void* const memory, driver_.allocate(std::bit_ceil(bytes)));
-  scratch_ = static_cast<std::byte*>(memory);
-  scratch_bytes_ = std::bit_ceil(bytes);
-  return scratch_;
+  return scratches_.empty() ? nullptr : static_cast<std::byte*>(scratches_.back());
 }
 
 void NodesComm::expect_use_of(void* memory, std::size_t bytes) {

@@ -1,7 +1,7 @@
 // NodesComm: the calls of a communicator of GPU ranks on several nodes. Each is made of calls of
 // the ranks of a node on their GPUs (DeviceComm), and of calls of host ranks between the nodes
 // (CrossingThread), as comm/nodes/crossing.hpp divides it. All of it is put into the stream at
-// once, so a call returns while its data is under way:
+// once, so a call returns while its data is under way, and graphs can hold it:
 //
 //   GPU calls | copy part 0 in | copy part 1 in | ... | await part 0, copy it out | ... | GPU calls
 #pragma once
@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace sennit {
@@ -49,17 +50,18 @@ class NodesComm final : public GpuComm {
   NodesComm(CudaDriver& driver, int device, const Communicator& parent, NodeShape shape);
 
   Status join(const std::shared_ptr<Communicator>& parent, const MakeDeviceComm& make_device_comm);
-  Status check(const Call& call) const;
   Status collective(const Call& call);
   Status messages(std::span<const Call> calls);
   // `run_in_node`: puts the GPU calls before the crossing into the stream.
   Status make(const Crossing& crossing, void* stream);
-  Result<std::vector<CrossingThread::Part>> prepare(const std::vector<CrossingPart>& parts);
+  Result<std::vector<CrossingThread::Part>> prepare(const std::vector<CrossingPart>& parts,
+                                                    bool is_captured);
   Status run_in_node(const std::vector<Operation>& operations, void* stream);
   Status copy_in(const CrossingPart& part, CrossingThread::Part&& calls, void* stream);
-  Status copy_out(const CrossingPart& part, std::uint64_t number, void* stream);
-  Status make_room(const std::vector<CrossingPart>& parts);
-  Result<std::byte*> scratch(std::size_t bytes);
+  Status copy_out(const CrossingPart& part, std::uint64_t number, bool is_captured, void* stream);
+  Status make_room(const std::vector<CrossingPart>& parts, void* stream);
+  Result<std::byte*> scratch(std::size_t bytes, void* stream);
+  Status check_not_captured(void* stream, std::size_t bytes, std::string_view what) const;
 
   CudaDriver& driver_;
   int device_;
@@ -68,9 +70,17 @@ class NodesComm final : public GpuComm {
   StreamOrder order_;
   std::shared_ptr<Communicator> node_ranks_;  // of this node; its memory outlives `node_`
   std::unique_ptr<DeviceComm> node_;
-  std::unique_ptr<CrossingSlots> slots_;
-  std::byte* scratch_ = nullptr;  // device memory
+  // The last ones are used. Graphs may hold the addresses of the others.
+  std::vector<std::unique_ptr<CrossingSlots>> slots_;
+  std::vector<void*> scratches_;  // device memory
   std::size_t scratch_bytes_ = 0;
+  // Parts that graphs have, each with what its replays are made of.
+  struct Captured {
+    CrossingThread* thread = nullptr;
+    CrossingThread::Part part;
+  };
+  static void replay(void* captured);
+  std::vector<std::unique_ptr<Captured>> captured_;
   std::uint64_t parts_ = 0;  // so far
   bool is_finalized_ = false;
   std::unique_ptr<CrossingThread> crossings_;

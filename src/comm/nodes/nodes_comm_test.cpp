@@ -3,6 +3,7 @@
 
 #include "comm/device/testing/fake_gpus.hpp"
 #include "drivers/ucx/ucx.hpp"
+#include "exec/sm/direct_kernels.hpp"
 #include "exec/sm/testing/fake_direct_kernel.hpp"
 #include "exec/sm/testing/fake_pairs_kernel.hpp"
 
@@ -25,11 +26,13 @@ namespace {
 
 constexpr int kRanks = 4;
 constexpr int kNoUcx = 77;
-constexpr std::int64_t kCount = 300'000;
+// More parts than slots.
+constexpr std::int64_t kCount = 17'000'003;
 
 std::function<void()> run_kernel(const void* kernel, const void* parameters) {
-  return is_small_pairs_kernel(kernel) ? fake_pairs_kernel(kernel, parameters)
-                                       : fake_direct_kernel(kernel, parameters);
+  const bool is_of_pairs = kernel == sm::pairs_kernel(1, false) || is_small_pairs_kernel(kernel);
+  return is_of_pairs ? fake_pairs_kernel(kernel, parameters)
+                     : fake_direct_kernel(kernel, parameters);
 }
 
 struct NodesRank {
@@ -132,15 +135,28 @@ TEST(NodesComm, GivesAllBackAfterCalls) {
   }
 }
 
-TEST(NodesComm, RefusesACaptureAndGoesOn) {
-  const bool is_skipped = run("nodes-capture", [](NodesRank& rank) {
+TEST(NodesComm, RunsAgainInEachReplayOfAGraph) {
+  const bool is_skipped = run("nodes-graph", [](NodesRank& rank) {
+    const Operation op = rank.all_reduce(kCount);
+    const auto fill = [&](int value) { std::memset(rank.memory, value, kCount); };
+    const auto expect = [&](int value) {
+      EXPECT_TRUE(rank.cuda.synchronize(rank.stream).ok());
+      EXPECT_TRUE(holds(rank.memory, Bytes(kCount, static_cast<std::byte>(value)))) << value;
+    };
+    fill(1);
+    ASSERT_TRUE(rank.call(op).ok());  // kernels that are loaded, before the capture
+    expect(kRanks);
     rank.cuda.begin_capture(rank.stream);
-    const Status status = rank.call(rank.all_reduce(100));
-    EXPECT_EQ(status.code(), Code::kUnsupported);
-    EXPECT_NE(status.message().find("several nodes"), std::string::npos) << status.message();
-    EXPECT_TRUE(rank.cuda.end_capture(rank.stream).ok());
-    EXPECT_TRUE(rank.call(rank.all_reduce(100)).ok());
-    EXPECT_TRUE(rank.cuda.synchronize(rank.stream).ok());
+    ASSERT_TRUE(rank.call(op).ok());
+    ASSERT_TRUE(rank.call(op).ok());
+    const FakeGraph graph = take(rank.cuda.end_capture(rank.stream));
+    for (int replay = 1; replay <= 3; ++replay) {
+      fill(replay);
+      graph.launch(rank.stream);
+      expect(replay * kRanks * kRanks);
+      ASSERT_TRUE(rank.call(op).ok());
+      expect(replay * kRanks * kRanks * kRanks);
+    }
   });
   if (is_skipped) {
     GTEST_SKIP() << "ucx: it cannot be opened";

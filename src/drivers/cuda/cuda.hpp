@@ -133,6 +133,9 @@ class CudaEvents {
   // From one timed event to another, of one device; none where one has not been reached yet. Waits
   // for nothing. Not for events of a capture.
   virtual Result<std::optional<double>> elapsed_us(void* begin, void* end) = 0;
+  // Calls act(argument) on a thread of the driver's when the stream gets here: in a capture at
+  // every replay. It must neither call CUDA nor wait for anything in a stream.
+  virtual Status call_host(void (*act)(void*), void* argument, void* stream) = 0;
 };
 
 class CudaDriver {

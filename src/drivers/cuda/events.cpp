@@ -58,4 +58,9 @@ Result<std::optional<double>> Events::elapsed_us(void* begin, void* end) {
   return std::optional(1000.0 * ms);
 }
 
+Status Events::call_host(void (*act)(void*), void* argument, void* stream) {
+  return to_status(cudaLaunchHostFunc(to_stream(stream), act, argument),
+                   "putting a call of the host into a stream");
+}
+
 }  // namespace sennit::cuda

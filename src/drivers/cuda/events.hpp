@@ -16,6 +16,7 @@ class Events final : public CudaEvents {
   Status wait_for(void* event, void* stream) override;
   Result<bool> has_passed(void* event) override;
   Result<std::optional<double>> elapsed_us(void* begin, void* end) override;
+  Status call_host(void (*act)(void*), void* argument, void* stream) override;
 };
 
 }  // namespace sennit::cuda

@@ -187,6 +187,7 @@ class FakeCuda final : public CudaDriver, public CudaSharing, public CudaEvents 
   Result<bool> has_passed(void* event) override;
   Result<std::optional<double>> elapsed_us(void* begin, void* end) override;
   Status walk_words(std::span<const WordStep> steps, void* stream) override;
+  Status call_host(void (*act)(void*), void* argument, void* stream) override;
   Result<bool> is_capturing(void* stream) override;
   Status synchronize(void* stream) override;
 

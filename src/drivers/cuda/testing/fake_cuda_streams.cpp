@@ -350,6 +350,14 @@ std::size_t FakeCuda::place_of(const WordStep& step) {
   return region == nullptr ? 0 : static_cast<std::size_t>(word - region->base);
 }
 
+Status FakeCuda::call_host(void (*act)(void*), void* argument, void* stream) {
+  SENNIT_RETURN_IF_ERROR(enter("call_host"));
+  put(*to_stream(stream), [act, argument](FakeStream& s) {
+    s.queue().put([act, argument](const std::stop_token&) { act(argument); });
+  });
+  return {};
+}
+
 Result<bool> FakeCuda::is_capturing(void* stream) {
   SENNIT_RETURN_IF_ERROR(enter("is_capturing"));
   return to_stream(stream)->capture != nullptr;
