@@ -66,12 +66,13 @@ class FakeGpu:
 
 
 class RealGpu:
-    """Tensors of PyTorch."""
+    """Tensors of PyTorch, on the GPUs in turn."""
 
-    def __init__(self, device: int) -> None:
+    def __init__(self) -> None:
         import torch
 
         self.torch = torch
+        device = RANK % torch.cuda.device_count()
         torch.cuda.set_device(device)
         self.device = f"cuda:{device}"
 
@@ -231,6 +232,23 @@ def calls(comm: Any, gpu: Any) -> None:
     half.destroy()
 
 
+def graph(comm: Any, gpu: Any) -> None:
+    """A graph on real GPUs, of calls that cross in several parts."""
+    torch = gpu.torch
+    for count in (1000, 20_000_003):
+        x = gpu.array(contents(RANK, count))
+        first, out = x.clone(), torch.zeros_like(x)
+        comm.all_reduce(x, out)
+        held = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(held):
+            comm.all_reduce(x, out)
+            comm.all_reduce(out, out)
+        for _ in range(3):
+            x.copy_(first)
+            held.replay()
+            expect(gpu, f"all_reduce of {count} twice, in a graph", out, summed(count) * SIZE)
+
+
 def until_failure(comm: Any, gpu: Any) -> None:
     """Call until a call fails; the last rank ends before."""
     x = gpu.array(contents(RANK, 200_000))
@@ -291,17 +309,18 @@ def difference(comm: Any, gpu: Any) -> None:
 
 def main(scene: str) -> None:
     """Join, play the scene, and leave."""
-    device = int(os.environ["RANK_DEVICE"])
-    gpu = FakeGpu(device) if "fake_gpus" in os.environ.get("LD_PRELOAD", "") else RealGpu(device)
+    is_fake = "fake_gpus" in os.environ.get("LD_PRELOAD", "")
+    gpu = FakeGpu(int(os.environ["RANK_DEVICE"])) if is_fake else RealGpu()
     comm = sennit.init(device=gpu.device, deadline_s=20.0, timeout_s=60)
     scenes = {
         "calls": calls,
         "until failure": until_failure,
+        "graph": graph,
         "refusals": refusals,
         "difference": difference,
     }
     scenes[scene](comm, gpu)
-    if scene in ("calls", "refusals"):
+    if scene in ("calls", "graph", "refusals"):
         comm.destroy()
     assert gpu.faults() == ""
 

@@ -18,6 +18,7 @@ import gpu_ranks
 import pytest
 import sennit
 from sennit import _core
+from test_gpu_nodes import run_on_nodes
 
 
 def gpus() -> int:
@@ -58,6 +59,14 @@ def test_the_example_runs() -> None:
     )
     mean = (GPUS + 1) / 2
     assert done.stdout == f"{GPUS} ranks: the mean is {[mean] * GPUS}\n", done.stderr
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("scene", ["calls", "graph", "until failure"])
+@pytest.mark.parametrize("nodes", ["ab", "aabb"])
+def test_ranks_on_two_nodes(scene: str, nodes: str) -> None:
+    needs("torch")
+    run_on_nodes(scene, nodes, None)
 
 
 @pytest.mark.parametrize(
