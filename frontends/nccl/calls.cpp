@@ -156,7 +156,7 @@ ncclResult_t ncclAllReduce(const void* send,
                            ncclRedOp_t op,
                            ncclComm_t comm,
                            cudaStream_t stream) {
-  if (is_nvidias(comm)) {
+  if (is_passed_on(comm)) {
     return pass_on<&ncclAllReduce>(
         "ncclAllReduce", comm, send, recv, count, type, op, comm->companion, stream);
   }
@@ -173,7 +173,7 @@ ncclResult_t ncclReduce(const void* send,
                         int root,
                         ncclComm_t comm,
                         cudaStream_t stream) {
-  if (is_nvidias(comm)) {
+  if (is_passed_on(comm)) {
     return pass_on<&ncclReduce>(
         "ncclReduce", comm, send, recv, count, type, op, root, comm->companion, stream);
   }
@@ -189,7 +189,7 @@ ncclResult_t ncclBroadcast(const void* send,
                            int root,
                            ncclComm_t comm,
                            cudaStream_t stream) {
-  if (is_nvidias(comm)) {
+  if (is_passed_on(comm)) {
     return pass_on<&ncclBroadcast>(
         "ncclBroadcast", comm, send, recv, count, type, root, comm->companion, stream);
   }
@@ -213,7 +213,7 @@ ncclResult_t ncclAllGather(const void* send,
                            ncclDataType_t type,
                            ncclComm_t comm,
                            cudaStream_t stream) {
-  if (is_nvidias(comm)) {
+  if (is_passed_on(comm)) {
     return pass_on<&ncclAllGather>(
         "ncclAllGather", comm, send, recv, count, type, comm->companion, stream);
   }
@@ -229,7 +229,7 @@ ncclResult_t ncclReduceScatter(const void* send,
                                ncclRedOp_t op,
                                ncclComm_t comm,
                                cudaStream_t stream) {
-  if (is_nvidias(comm)) {
+  if (is_passed_on(comm)) {
     return pass_on<&ncclReduceScatter>(
         "ncclReduceScatter", comm, send, recv, count, type, op, comm->companion, stream);
   }
@@ -244,7 +244,7 @@ ncclResult_t ncclAlltoAll(const void* send,
                           ncclDataType_t type,
                           ncclComm_t comm,
                           cudaStream_t stream) {
-  if (is_nvidias(comm)) {
+  if (is_passed_on(comm)) {
     return pass_on<&ncclAlltoAll>(
         "ncclAlltoAll", comm, send, recv, count, type, comm->companion, stream);
   }
@@ -260,7 +260,7 @@ ncclResult_t ncclGather(const void* send,
                         int root,
                         ncclComm_t comm,
                         cudaStream_t stream) {
-  if (is_nvidias(comm)) {
+  if (is_passed_on(comm)) {
     return pass_on<&ncclGather>(
         "ncclGather", comm, send, recv, count, type, root, comm->companion, stream);
   }
@@ -276,7 +276,7 @@ ncclResult_t ncclScatter(const void* send,
                          int root,
                          ncclComm_t comm,
                          cudaStream_t stream) {
-  if (is_nvidias(comm)) {
+  if (is_passed_on(comm)) {
     return pass_on<&ncclScatter>(
         "ncclScatter", comm, send, recv, count, type, root, comm->companion, stream);
   }
@@ -291,7 +291,7 @@ ncclResult_t ncclSend(const void* send,
                       int peer,
                       ncclComm_t comm,
                       cudaStream_t stream) {
-  if (is_nvidias(comm)) {
+  if (is_passed_on(comm)) {
     return pass_on<&ncclSend>("ncclSend", comm, send, count, type, peer, comm->companion, stream);
   }
   const SelfMessage message{.from = send, .count = count, .stream = stream};
@@ -302,7 +302,7 @@ ncclResult_t ncclSend(const void* send,
 
 ncclResult_t ncclRecv(
     void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
-  if (is_nvidias(comm)) {
+  if (is_passed_on(comm)) {
     return pass_on<&ncclRecv>("ncclRecv", comm, recv, count, type, peer, comm->companion, stream);
   }
   const SelfMessage message{.to = recv, .receives = true, .count = count, .stream = stream};
@@ -316,7 +316,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op,
                                       ncclDataType_t type,
                                       ncclScalarResidence_t residence,
                                       ncclComm_t comm) {
-  if (is_nvidias(comm)) {
+  if (is_passed_on(comm)) {
     return pass_on<&ncclRedOpCreatePreMulSum>(
         "ncclRedOpCreatePreMulSum", comm, op, scalar, type, residence, comm->companion);
   }
@@ -337,7 +337,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op,
 }
 
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
-  if (is_nvidias(comm)) {
+  if (is_passed_on(comm)) {
     return pass_on<&ncclRedOpDestroy>("ncclRedOpDestroy", comm, op, comm->companion);
   }
   return on(comm, [&](sennit_comm_t c) {
@@ -346,7 +346,7 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes, void** handle) {
-  if (is_nvidias(comm)) {
+  if (is_passed_on(comm)) {
     return pass_on<&ncclCommRegister>(
         "ncclCommRegister", comm, comm->companion, buffer, bytes, handle);
   }
@@ -354,7 +354,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes,
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
-  if (is_nvidias(comm)) {
+  if (is_passed_on(comm)) {
     return pass_on<&ncclCommDeregister>("ncclCommDeregister", comm, comm->companion, handle);
   }
   return on(comm, [&](sennit_comm_t c) { return sennit_comm_deregister(c, handle); });

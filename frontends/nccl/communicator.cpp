@@ -13,6 +13,7 @@
 #include <memory>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace sennit_nccl {
@@ -93,7 +94,14 @@ ncclResult_t hand_out(std::unique_ptr<ncclComm> made, sennit_status_t status, nc
     begin_share(*result);
   }
   const ncclResult_t done = result_of(status);
-  return *result != nullptr && status == SENNIT_OK ? decide_about_nodes(*result) : done;
+  if (*result == nullptr || status != SENNIT_OK) {
+    return done;
+  }
+  const ncclResult_t decided = decide_who_calls(*result);
+  if (decided != ncclSuccess) {
+    ncclCommDestroy(std::exchange(*result, nullptr));
+  }
+  return decided;
 }
 
 ncclResult_t init(
@@ -117,6 +125,13 @@ ncclResult_t init(
     return ncclSuccess;
   }
   return result;
+}
+
+// What runs or waits in NVIDIA's communicator ends.
+void end_passing_on(ncclComm_t comm) {
+  if (comm->is_passed_on.exchange(false)) {
+    end_companion(comm, true);
+  }
 }
 
 // Makes a communicator out of another, now or at the end of the group.
@@ -234,10 +249,11 @@ ncclResult_t ncclCommShrink(ncclComm_t comm,
   }
   const std::vector<int> without(excluded, excluded + excluded_count);
   const bool abort = (flags & SENNIT_NCCL_SHRINK_ABORT) != 0;
-  return of_group(
-      derive(comm, result, config, [without, abort](auto parent, auto* made, const auto* full) {
+  return of_group(derive(
+      comm, result, config, [comm, without, abort](auto parent, auto* made, const auto* full) {
         if (abort) {
           sennit_comm_abort(parent);
+          end_passing_on(comm);
         }
         const auto count = static_cast<int>(without.size());
         return sennit_comm_shrink(parent, without.data(), count, made, full);
@@ -286,9 +302,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   }
   comm->aborted.store(true);
   sennit_comm_abort(comm->comm);
-  if (comm->is_passed_on.exchange(false)) {
-    end_companion(comm, true);  // a thread may wait in there
-  }
+  end_passing_on(comm);
   if (destroy_at_end(comm)) {
     return ncclSuccess;
   }
@@ -307,7 +321,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   if (asked != ncclSuccess || state != SENNIT_OK) {
     return asked;
   }
-  *result = decide_about_nodes(comm);  // where it was joining until now
+  *result = poll_who_calls(comm);  // where it was joining until now
   if (*result == ncclSuccess && comm->is_passed_on) {
     return pass_on<&ncclCommGetAsyncError>("ncclCommGetAsyncError", comm, comm->companion, result);
   }

@@ -26,7 +26,9 @@ struct ncclComm {
   // Whether the companion makes its calls, since its ranks are on several nodes; all ranks have the
   // same. Decided once it has been joined.
   std::atomic<bool> is_passed_on{false};
-  std::atomic<bool> is_decided{false};
+  enum class Decision : int { kNone, kUnderWay, kMade };
+  std::atomic<Decision> decision{Decision::kNone};
+  ncclResult_t decided = ncclSuccess;  // once it is made
   // Calls of a communicator that does not block may answer ncclInProgress.
   bool blocking = true;
   // What ran on it and on its companion, reported at its end.

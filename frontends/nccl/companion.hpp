@@ -1,6 +1,6 @@
 // A communicator of NVIDIA's NCCL with the same ranks as one of ours: its windows and device
 // communicators serve kernels of the program's own, which reach into NCCL's memory. Collectives
-// never run on it.
+// run on it where the ranks are on several nodes (several_nodes.hpp).
 #pragma once
 
 #include "communicator.hpp"

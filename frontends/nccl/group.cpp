@@ -217,7 +217,7 @@ ncclResult_t run_gathered() {
       return result;  // what else joins may need the very rank that is missing
     }
     if (joined == ncclSuccess) {
-      decisions.push_back({.comm = comm, .acts = {[comm] { return decide_about_nodes(comm); }}});
+      decisions.push_back({.comm = comm, .acts = {[comm] { return decide_who_calls(comm); }}});
     }
   }
   result = worse(result, run_all(decisions));
@@ -240,6 +240,16 @@ ncclResult_t end_nvidias_group() {
   }
   return answer_of(
       "ncclGroupEnd", fallback().function<decltype(ncclGroupEnd)>("ncclGroupEnd")(), nullptr);
+}
+
+void drop_nvidias_group() {
+  auto* const simulate =
+      fallback().function<decltype(ncclGroupSimulateEnd)>("ncclGroupSimulateEnd");
+  if (group().is_nvidias_open && simulate != nullptr) {
+    simulate(nullptr);
+    group().is_nvidias_open = false;
+  }
+  end_nvidias_group();
 }
 
 // The outermost.
@@ -390,7 +400,7 @@ ncclResult_t ncclGroupSimulateEnd(void* /*info*/) {
   group().joining.clear();
   abandon_calls();
   if (--group().depth == 0) {
-    end_nvidias_group();
+    drop_nvidias_group();
     group().refused = ncclSuccess;
     group().held.clear();
     destroy_ending();

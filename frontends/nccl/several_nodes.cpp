@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 namespace sennit_nccl {
 namespace {
@@ -29,15 +31,9 @@ Maker requested_maker(ncclComm_t comm) {
 
 }  // namespace
 
-ncclResult_t decide_about_nodes(ncclComm_t comm) {
-  if (comm->is_decided.exchange(true)) {
-    return ncclSuccess;
-  }
-  int nodes = 1;
-  const ncclResult_t asked = result_of(sennit_tool_nodes(comm->comm, &nodes));
-  if (asked != ncclSuccess || nodes < 2) {
-    return asked;
-  }
+namespace {
+
+ncclResult_t decide(ncclComm_t comm, int nodes) {
   const Maker maker = requested_maker(comm);
   // Also by a rank that does not request it: the others wait for it.
   const ncclResult_t sought = seek_companion(comm, maker == Maker::kNvidia);
@@ -47,14 +43,41 @@ ncclResult_t decide_about_nodes(ncclComm_t comm) {
                       "' is not allowed; allowed: nvidia, sennit");
   }
   comm->is_passed_on = sought == ncclSuccess && comm->companion != nullptr;
-  const std::string what =
-      comm->is_passed_on
-          ? "the ranks are on " + std::to_string(nodes) + " nodes: NCCL " +
-                version_text(fallback().version) + " (" + fallback().path + ") makes their calls"
-          : "the ranks are on " + std::to_string(nodes) +
-                " nodes, and Sennit makes their calls: " + comm->why_no_companion;
+  const std::string reason =
+      maker == Maker::kSennit ? "this rank requests it" : comm->why_no_companion;
+  const std::string what = "the ranks are on " + std::to_string(nodes) + " nodes, and " +
+                           (comm->is_passed_on ? "NCCL " + version_text(fallback().version) + " (" +
+                                                     fallback().path + ") makes their calls"
+                                               : "Sennit makes their calls: " + reason);
   sennit_tool_log("nccl", what.c_str());
   return sought;
+}
+
+}  // namespace
+
+ncclResult_t decide_who_calls(ncclComm_t comm) {
+  int nodes = 1;
+  ncclResult_t result = result_of(sennit_tool_nodes(comm->comm, &nodes));
+  if (result == ncclSuccess && nodes > 1) {
+    result = decide(comm, nodes);
+  }
+  comm->decided = result;
+  comm->decision = ncclComm::Decision::kMade;
+  return result;
+}
+
+ncclResult_t poll_who_calls(ncclComm_t comm) {
+  auto none = ncclComm::Decision::kNone;
+  if (comm->decision.compare_exchange_strong(none, ncclComm::Decision::kUnderWay)) {
+    int nodes = 1;
+    if (sennit_tool_nodes(comm->comm, &nodes) == SENNIT_OK && nodes == 1) {
+      return decide_who_calls(comm);
+    }
+    // The others may poll for their communicators in turn. Nobody waits for the thread: what it
+    // uses is not freed before.
+    std::thread([use = Use(comm)] { decide_who_calls(use.comm()); }).detach();
+  }
+  return comm->decision == ncclComm::Decision::kMade ? comm->decided : ncclInProgress;
 }
 
 }  // namespace sennit_nccl

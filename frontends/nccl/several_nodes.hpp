@@ -11,11 +11,13 @@
 
 namespace sennit_nccl {
 
-// Once the communicator has been joined: by all ranks, in one order. They come to the same.
-ncclResult_t decide_about_nodes(ncclComm_t comm);
+// Decides it once the communicator has been joined: on all ranks, which come to the same.
+ncclResult_t decide_who_calls(ncclComm_t comm);
+// The same on a thread of its own: ncclInProgress until it is decided.
+ncclResult_t poll_who_calls(ncclComm_t comm);
 
 // Whether NVIDIA's NCCL makes the calls of the communicator.
-inline bool is_nvidias(ncclComm_t comm) { return comm != nullptr && comm->is_passed_on.load(); }
+inline bool is_passed_on(ncclComm_t comm) { return comm != nullptr && comm->is_passed_on.load(); }
 
 // Makes the call of this name with NVIDIA's communicator in place of ours.
 template <auto* Ours, typename... Given>

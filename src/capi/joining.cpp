@@ -183,7 +183,7 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
     return {};
   }
   // What this rank alone can know to fail fails before others wait for it.
-  SENNIT_ASSIGN_OR_RETURN(CodecRules codec_rules, CodecRules::parse(handle.config.codec));
+  SENNIT_RETURN_IF_ERROR(CodecRules::parse(handle.config.codec).status());
   SENNIT_ASSIGN_OR_RETURN(CudaDriver* const driver, cuda_driver());
   SENNIT_RETURN_IF_ERROR(require_device(*driver, device));
   SENNIT_ASSIGN_OR_RETURN(const auto copy_engines, parse_copy_engines(handle.config.copy_engines));
@@ -191,7 +191,9 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
   SENNIT_ASSIGN_OR_RETURN(const int island, declared_island(handle.config, *driver, device));
   SENNIT_ASSIGN_OR_RETURN(auto profile, load_gpu_profile(handle.config.gpu_profile));
   SENNIT_ASSIGN_OR_RETURN(handle.comm, join_host_ranks());
-  const auto make_device_comm = [&](const std::shared_ptr<Communicator>& comm) {
+  const auto make_device_comm =
+      [&](const std::shared_ptr<Communicator>& comm) -> Result<std::unique_ptr<DeviceComm>> {
+    SENNIT_ASSIGN_OR_RETURN(CodecRules codec_rules, CodecRules::parse(comm->config().codec));
     const int counted_off = handle.config.device_group;
     handle.engine->attach(comm);
     auto made =
@@ -202,7 +204,7 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
                             .deadline_s = handle.config.deadline_s,
                             .blocks = handle.config.device_blocks,
                             .copy_engines = copy_engines,
-                            .codec_rules = codec_rules,
+                            .codec_rules = std::move(codec_rules),
                             .reproducible = handle.config.reproducible,
                             .nvlink = paths.nvlink,
                             .group = counted_off > 0 ? comm->rank() / counted_off : island,

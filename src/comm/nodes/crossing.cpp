@@ -313,14 +313,11 @@ std::vector<int> NodeShape::local() const {
 
 int NodeShape::ranks_a_node() const {
   const auto on_first = static_cast<int>(std::ranges::count(nodes, nodes.front()));
-  if (ranks() % on_first != 0) {
-    return 0;
-  }
   for (int other = 0; other < ranks(); ++other) {
-    const int first = other / on_first * on_first;
-    const bool begins = other == first && other > 0;
-    const int before = nodes[static_cast<std::size_t>(begins ? other - 1 : first)];
-    if ((nodes[static_cast<std::size_t>(other)] == before) == begins) {
+    const int node = nodes[static_cast<std::size_t>(other)];
+    const int first = other / on_first * on_first;  // of its node, if it is as it has to be
+    if (node != nodes[static_cast<std::size_t>(first)] ||
+        std::ranges::count(nodes, node) != on_first) {
       return 0;
     }
   }
@@ -357,6 +354,7 @@ Crossing cross_messages(const std::vector<const Operation*>& messages, const Nod
     if (in_node != local.end()) {
       result.meanwhile.push_back(*message);
       result.meanwhile.back().peer = static_cast<int>(in_node - local.begin());
+      result.meanwhile.back().request.codec.clear();
       continue;
     }
     HostCall call{.operation = bare(*message),

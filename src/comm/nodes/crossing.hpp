@@ -1,12 +1,12 @@
-// Crossing: of what a call of GPU ranks on several nodes is made. The GPUs of a node reduce or
-// spread among themselves what they can; host ranks carry the rest between the nodes, out of host
-// memory, by the plans that they have for that.
+// Crossing: into which calls a call of GPU ranks on several nodes is divided. Some are calls of the
+// ranks of one node on their GPUs; those between nodes are calls of host ranks, on host memory.
 //
-//   all_reduce      reduce_scatter in each node | all_reduce of counterparts     | all_gather
-//   reduce_scatter  one for each node           | reduce_scatter of counterparts |
-//   all_gather                                  | all_gather of counterparts     | one for each
-//   node broadcast       in the root's node          | broadcast of counterparts      | all_gather
-//   all_to_all      of the blocks that stay     | all_to_all of the others, by all ranks
+//                   in the node                  between the nodes             in the node
+//   all_reduce      reduce_scatter               all_reduce of counterparts    all_gather
+//   reduce_scatter  one for each node            reduce_scatter of these
+//   all_gather                                   all_gather of these           one for each node
+//   broadcast       broadcast, the root's node   broadcast of these            all_gather
+//   all_to_all      all_to_all of its blocks     all_to_all of the others, by all ranks
 //
 // Counterparts are the ranks with the same place in their nodes: each has a part of the data, and
 // its own network card. Calls that cannot be divided so go from all ranks to all ranks between

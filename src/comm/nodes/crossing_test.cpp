@@ -296,6 +296,8 @@ TEST(Crossing, NeedsNoEqualNodesNorNeighbours) {
   run_all({0, 0, 1});
   run_all({0, 1, 0, 1});
   run_all({0, 0, 1, 1, 1});
+  run_all({0, 1, 2, 1});
+  run_all({0, 0, 1, 1, 2, 2, 1, 1});
 }
 
 TEST(Crossing, SendsEachPartOverOneCard) {

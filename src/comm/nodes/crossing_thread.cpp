@@ -31,12 +31,7 @@ std::vector<int> find_dead(const World& world) {
 
 CrossingThread::CrossingThread(Options options) : options_(std::move(options)) {
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
-  stopped_at_exit_.emplace([this] {
-    thread_.request_stop();
-    if (thread_.joinable()) {
-      thread_.join();
-    }
-  });
+  stopped_at_exit_.emplace([this] { give_up(); });
 }
 
 CrossingThread::~CrossingThread() { stop(); }
@@ -59,9 +54,6 @@ void CrossingThread::run(const std::stop_token& stop) {
   joined_.set_value(joined);
   if (joined.ok()) {
     while (std::optional<Part> part = next(stop)) {
-      if (!part->is_replay) {
-        await_begin(*part);
-      }
       // Kernels that could not end well have left, and what they leave must not go to other nodes.
       look(/*is_outstanding=*/true);
       if (failure().ok()) {
@@ -73,39 +65,51 @@ void CrossingThread::run(const std::stop_token& stop) {
   leave();
 }
 
+// Under mutex_.
+std::optional<CrossingThread::Part> CrossingThread::take_begun() {
+  const auto take = [](std::deque<Part>& parts) {
+    Part part = std::move(parts.front());
+    parts.pop_front();
+    return part;
+  };
+  if (!replays_.empty()) {
+    return take(replays_);
+  }
+  const bool has_begun = !parts_.empty() && parts_.front().slots->has_begun(parts_.front().number);
+  return has_begun ? std::optional(take(parts_)) : std::nullopt;
+}
+
 // Nothing once the thread is to end and all parts have.
 std::optional<CrossingThread::Part> CrossingThread::next(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  while (parts_.empty()) {
-    if (stop.stop_requested()) {
-      return std::nullopt;
-    }
-    if (!has_part_.wait_for(lock, stop, kLookInterval, [&] { return !parts_.empty(); })) {
-      lock.unlock();
-      look(/*is_outstanding=*/false);
-      lock.lock();
-    }
-  }
-  Part part = std::move(parts_.front());
-  parts_.pop_front();
-  return part;
-}
-
-void CrossingThread::await_begin(const Part& part) {
   const Clock::time_point begin = Clock::now();
   Clock::time_point next_look = begin + kLookInterval;
-  while (!part.slots->has_begun(part.number)) {
+  while (!gives_up_) {
+    if (std::optional<Part> part = take_begun()) {
+      return part;
+    }
+    const bool is_outstanding = !parts_.empty();
+    if (!is_outstanding && stop.stop_requested()) {
+      break;
+    }
+    if (!is_outstanding) {
+      has_part_.wait_for(
+          lock, stop, kLookInterval, [&] { return !parts_.empty() || !replays_.empty(); });
+    }
+    lock.unlock();
     const Clock::time_point now = Clock::now();
     if (now >= next_look) {
-      look(/*is_outstanding=*/true);
+      look(is_outstanding);
       next_look = now + kLookInterval;
     }
-    if (now - begin < kPollTime) {
+    if (is_outstanding && now - begin < kPollTime) {
       std::this_thread::yield();
-    } else {
+    } else if (is_outstanding) {
       std::this_thread::sleep_for(kPollInterval);
     }
+    lock.lock();
   }
+  return std::nullopt;
 }
 
 void CrossingThread::make_calls(Part& part) {
@@ -122,8 +126,12 @@ void CrossingThread::make_calls(Part& part) {
     engine_->post(*comm_of(call.among_counterparts), call.work);
   }
   for (const Part::Call& call : part.calls) {
-    while (!engine_->run_until(*comm_of(call.among_counterparts), *call.work, kLookInterval)) {
+    Communicator& comm = *comm_of(call.among_counterparts);
+    while (!engine_->run_until(comm, *call.work, kLookInterval)) {
       look(/*is_outstanding=*/true);
+      if (gives_up_) {
+        comm.abort();  // ends the work
+      }
     }
   }
   for (const Part::Call& call : part.calls) {
@@ -152,7 +160,7 @@ void CrossingThread::look(bool is_outstanding) {
 }
 
 Status CrossingThread::in_ranks_of_all(const Status& status, bool among_counterparts) const {
-  if (!among_counterparts) {
+  if (!among_counterparts || counterparts_ == nullptr) {
     return status;
   }
   ErrorDetail detail = status.detail();
@@ -196,14 +204,24 @@ Status CrossingThread::explain(const Status& status) const {
 
 Result<std::shared_ptr<Work>> CrossingThread::prepare(const Operation& operation,
                                                       bool among_counterparts) {
-  const auto guard = engine_->lock();
-  return comm_of(among_counterparts)->prepare(operation);
+  auto prepared = [&] {
+    const auto guard = engine_->lock();
+    return comm_of(among_counterparts)->prepare(operation);
+  }();
+  const bool has_failed = [&] {
+    const auto guard = engine_->lock();
+    return !comm_of(among_counterparts)->failure().ok();
+  }();
+  // The thread may be about to explain it.
+  return prepared.ok() || !has_failed
+             ? std::move(prepared)
+             : failure_of_node(in_ranks_of_all(prepared.status(), among_counterparts));
 }
 
 void CrossingThread::post(Part part) {
   {
     const std::scoped_lock lock(mutex_);
-    parts_.push_back(std::move(part));
+    (part.is_replay ? replays_ : parts_).push_back(std::move(part));
   }
   has_part_.notify_one();
 }
@@ -256,6 +274,14 @@ void CrossingThread::leave() {
     if (*comm != nullptr) {
       engine_->detach(**comm);
     }
+  }
+}
+
+void CrossingThread::give_up() {
+  gives_up_ = true;
+  thread_.request_stop();
+  if (thread_.joinable()) {
+    thread_.join();
   }
 }
 

@@ -2,7 +2,8 @@
 // thread makes each as soon as the stream of its GPU call has copied the data into its slot, and
 // then lets the stream go on.
 //
-// After a failure it makes no more calls, and lets streams go on as they come.
+// After a failure it makes no more calls, and lets streams go on as they come. Parts of calls run
+// in their order; a replay of a graph that is there runs first, since the stream has come to it.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -74,8 +75,11 @@ class CrossingThread {
   Status fail(const Status& why);
   // While finalize() waits: parts that have not ended by then are given up.
   void abandon_at(Clock::time_point when);
-  // Says on all ranks that this one makes no more calls, and ends the thread.
+  // Ends the thread, also if streams never come to their parts.
+  void give_up();
+  // Says on all ranks that this one makes no more calls, and ends the thread after all parts.
   void stop();
+  [[nodiscard]] bool is_running() const { return thread_.joinable(); }
 
  private:
   [[nodiscard]] const std::shared_ptr<Communicator>& comm_of(bool among_counterparts) const {
@@ -84,7 +88,7 @@ class CrossingThread {
   void run(const std::stop_token& stop);
   Status join();
   std::optional<Part> next(const std::stop_token& stop);
-  void await_begin(const Part& part);
+  std::optional<Part> take_begun();
   void make_calls(Part& part);
   void look(bool is_outstanding);
   [[nodiscard]] Status in_ranks_of_all(const Status& status, bool among_counterparts) const;
@@ -97,11 +101,13 @@ class CrossingThread {
   std::shared_ptr<ProgressEngine> engine_;
   std::promise<Status> joined_;
   std::atomic<bool> is_watching_{false};
+  std::atomic<bool> gives_up_{false};
 
   std::mutex mutex_;
   std::condition_variable_any has_part_;
   std::condition_variable has_failed_;
   std::deque<Part> parts_;
+  std::deque<Part> replays_;
   Status failure_;
   std::optional<Clock::time_point> abandon_at_;
 

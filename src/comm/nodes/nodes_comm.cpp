@@ -1,6 +1,7 @@
 #include "comm/nodes/nodes_comm.hpp"
 
 #include "base/seconds.hpp"
+#include "comm/call_codec.hpp"
 #include "comm/derive.hpp"
 #include "comm/device/gpu_arguments.hpp"
 
@@ -23,6 +24,7 @@ std::string name_of_ranks(const std::string& name, const std::vector<int>& ranks
 CommConfig inner_config(const CommConfig& config, const std::string& name) {
   CommConfig result = config;
   result.name = name;
+  result.codec.clear();  // what the calls of the program have is resolved before
   result.die_at.reset();
   result.idle = {};
   return result;
@@ -71,6 +73,7 @@ Result<std::unique_ptr<NodesComm>> NodesComm::create(CudaDriver& driver,
                     device,
                     *parent,
                     {.rank = parent->rank(), .nodes = parent->world().nodes_of_ranks()}));
+  SENNIT_ASSIGN_OR_RETURN(comm->codec_rules_, CodecRules::parse(parent->config().codec));
   SENNIT_RETURN_IF_ERROR(comm->order_.open());
   SENNIT_ASSIGN_OR_RETURN(auto slots, CrossingSlots::create(driver, 0));
   comm->slots_.push_back(std::move(slots));
@@ -118,7 +121,6 @@ Status NodesComm::join(const std::shared_ptr<Communicator>& parent,
   crossings_ = std::make_unique<CrossingThread>(std::move(options));
   const std::vector<int> local = shape_.local();
   CommConfig config = inner_config(config_, name_of_ranks(config_.name, local));
-  config.codec.clear();  // for what leaves the node
   const auto make_node = [&]() -> Status {
     SENNIT_ASSIGN_OR_RETURN(node_ranks_, join_as(key + "/node", local, config)());
     SENNIT_ASSIGN_OR_RETURN(node_, make_device_comm(node_ranks_));
@@ -181,9 +183,13 @@ Status NodesComm::collective(const Call& call) {
     return {};
   }
   const bool in_rank_order = config_.reproducible || op.request.rank_order;
-  SENNIT_ASSIGN_OR_RETURN(std::byte* const scratch_memory,
-                          scratch(scratch_bytes(op, shape_, in_rank_order), call.stream));
-  const Crossing crossing = cross(op, shape_, in_rank_order, scratch_memory);
+  const Result<std::byte*> memory = scratch(scratch_bytes(op, shape_, in_rank_order), call.stream);
+  if (!memory.ok()) {
+    return memory.status().code() == Code::kUnsupported ? memory.status()
+                                                        : crossings_->fail(memory.status());
+  }
+  Crossing crossing = cross(op, shape_, in_rank_order, *memory);
+  SENNIT_RETURN_IF_ERROR(name_call(op, crossing.calls.front()));
   if (op.scalar_on_device != nullptr && scales_contributions(crossing.calls.front().operation.op)) {
     return fail(Code::kUnsupported,
                 "{} on communicator '{}': its ranks are on several nodes, and hosts cannot read "
@@ -206,24 +212,58 @@ Status NodesComm::messages(std::span<const Call> calls) {
   for (const Call& call : calls) {
     operations.push_back(&call.operation);
   }
+  Crossing crossing = cross_messages(operations, shape_);
+  for (HostCall& call : crossing.calls) {
+    Operation named = call.operation;
+    named.count = call.elements;
+    SENNIT_RETURN_IF_ERROR(name_call(named, call));
+  }
   void* const stream = calls.front().stream;
   const std::vector<void*> others = other_streams(calls);
   SENNIT_RETURN_IF_ERROR(order_.join(others, stream));
   SENNIT_RETURN_IF_ERROR(order_.before(stream));
-  const Status status = make(cross_messages(operations, shape_), stream);
+  const Status status = make(crossing, stream);
   const Status ordered = order_.after(stream);
   SENNIT_RETURN_IF_ERROR(status);
   SENNIT_RETURN_IF_ERROR(ordered);
   return order_.fork(stream, others);
 }
 
-// What is refused is refused before anything is in the stream; from then on a failure is one of the
-// communicator, since other ranks may wait for this one.
+// A rule's codec is left out where the call cannot have it; one that the call names is refused
+// then.
+Status NodesComm::name_call(const Operation& operation, HostCall& call) const {
+  SENNIT_ASSIGN_OR_RETURN(const CallCodec found,
+                          call_codec(operation, codec_rules_, config_.name, config_.reproducible));
+  call.operation.request.codec = found.codec ? name(*found.codec) : "none";
+  if (found.codec && found.is_by_rule && call.elements > 0) {
+    Operation probe = call.operation;
+    if (probe.varying) {
+      probe.inputs.resize(call.inputs.size());
+      probe.outputs.resize(call.outputs.size());
+    }
+    if (!crossings_->prepare(probe, call.among_counterparts).ok()) {
+      call.operation.request.codec = "none";
+    }
+  }
+  // Parts of calls of different lengths must not match.
+  if (!call.operation.varying && operation.collective != Collective::kSendRecv) {
+    call.operation.stands_for =
+        words_of(operation, 0, call.operation.request.codec == "none" ? std::nullopt : found.codec);
+  }
+  return {};
+}
+
+// What all ranks refuse is refused before anything is in the stream; any other failure is one of
+// the communicator, since other ranks may wait for this one.
 Status NodesComm::make(const Crossing& crossing, void* stream) {
   const std::vector<CrossingPart> parts = parts_of(crossing, CrossingSlots::kSlotBytes);
-  SENNIT_RETURN_IF_ERROR(make_room(parts, stream));
+  if (const Status room = make_room(parts, stream); !room.ok()) {
+    const bool is_common = room.code() == Code::kUnsupported && crossing.calls.front().can_be_cut;
+    return is_common ? room : crossings_->fail(room);
+  }
   SENNIT_ASSIGN_OR_RETURN(const bool is_captured, driver_.is_capturing(stream));
   SENNIT_ASSIGN_OR_RETURN(std::vector<CrossingThread::Part> calls, prepare(parts, is_captured));
+  const std::uint64_t parts_before = parts_;
   const auto enqueue_all = [&]() -> Status {
     SENNIT_RETURN_IF_ERROR(run_in_node(crossing.before, stream));
     const bool share_memory = std::ranges::any_of(
@@ -243,7 +283,8 @@ Status NodesComm::make(const Crossing& crossing, void* stream) {
     return run_in_node(crossing.after, stream);
   };
   const Status status = enqueue_all();
-  return status.ok() ? status : crossings_->fail(status);
+  // The first of the calls in the node may be refused, by all its ranks.
+  return status.ok() || parts_ == parts_before ? status : crossings_->fail(status);
 }
 
 // With the buffers that they are going to have.
@@ -329,8 +370,7 @@ Status NodesComm::check_not_captured(void* stream, std::size_t bytes, std::strin
              : Status();
 }
 
-// Calls that cannot be cut may need more memory. Nothing uses the old one when all calls have
-// ended, but graphs.
+// Calls that cannot be cut may need more memory.
 Status NodesComm::make_room(const std::vector<CrossingPart>& parts, void* stream) {
   std::size_t most = 0;
   for (const CrossingPart& part : parts) {
@@ -340,10 +380,6 @@ Status NodesComm::make_room(const std::vector<CrossingPart>& parts, void* stream
     return {};
   }
   SENNIT_RETURN_IF_ERROR(check_not_captured(stream, most, "pinned"));
-  SENNIT_RETURN_IF_ERROR(order_.drain());
-  if (captured_.empty()) {
-    slots_.clear();
-  }
   SENNIT_ASSIGN_OR_RETURN(auto slots, CrossingSlots::create(driver_, std::bit_ceil(most)));
   slots_.push_back(std::move(slots));
   return {};
@@ -353,12 +389,6 @@ Status NodesComm::make_room(const std::vector<CrossingPart>& parts, void* stream
 Result<std::byte*> NodesComm::scratch(std::size_t bytes, void* stream) {
   if (bytes > scratch_bytes_) {
     SENNIT_RETURN_IF_ERROR(check_not_captured(stream, bytes, "device"));
-    SENNIT_RETURN_IF_ERROR(order_.drain());
-    if (captured_.empty() && !scratches_.empty()) {
-      SENNIT_RETURN_IF_ERROR(driver_.release(scratches_.back()));
-      scratches_.pop_back();
-      scratch_bytes_ = 0;
-    }
     SENNIT_ASSIGN_OR_RETURN(void* const memory, driver_.allocate(std::bit_ceil(bytes)));
     scratches_.push_back(memory);
     scratch_bytes_ = std::bit_ceil(bytes);
@@ -388,7 +418,8 @@ void NodesComm::abort() {
 
 // The thread goes on while the GPU calls of the node are waited for, since these may wait for it.
 Status NodesComm::finalize() {
-  if (is_finalized_ || crossings_ == nullptr || node_ == nullptr) {
+  const bool is_running = crossings_ != nullptr && crossings_->is_running();
+  if (is_finalized_ || !is_running || node_ == nullptr) {
     return {};
   }
   is_finalized_ = true;
@@ -400,6 +431,9 @@ Status NodesComm::finalize() {
   const Status ended_in_node = node_->finalize();
   const Status drained = order_.drain();
   const Status failed = crossings_->failure();
+  if (!drained.ok()) {
+    crossings_->give_up();  // CUDA has failed, and streams may never come to their parts
+  }
   crossings_->stop();
   // Others may wait for what this rank does not go on with.
   if (!failed.ok() || !ended_in_node.ok()) {

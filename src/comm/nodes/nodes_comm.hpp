@@ -52,7 +52,6 @@ class NodesComm final : public GpuComm {
   Status join(const std::shared_ptr<Communicator>& parent, const MakeDeviceComm& make_device_comm);
   Status collective(const Call& call);
   Status messages(std::span<const Call> calls);
-  // `run_in_node`: puts the GPU calls before the crossing into the stream.
   Status make(const Crossing& crossing, void* stream);
   Result<std::vector<CrossingThread::Part>> prepare(const std::vector<CrossingPart>& parts,
                                                     bool is_captured);
@@ -61,16 +60,20 @@ class NodesComm final : public GpuComm {
   Status copy_out(const CrossingPart& part, std::uint64_t number, bool is_captured, void* stream);
   Status make_room(const std::vector<CrossingPart>& parts, void* stream);
   Result<std::byte*> scratch(std::size_t bytes, void* stream);
+  // The codec of the call, which is that of host ranks alone, and how other ranks know the call.
+  Status name_call(const Operation& operation, HostCall& call) const;
   Status check_not_captured(void* stream, std::size_t bytes, std::string_view what) const;
 
   CudaDriver& driver_;
   int device_;
   CommConfig config_;
+  CodecRules codec_rules_;
   NodeShape shape_;
   StreamOrder order_;
   std::shared_ptr<Communicator> node_ranks_;  // of this node; its memory outlives `node_`
   std::unique_ptr<DeviceComm> node_;
-  // The last ones are used. Graphs may hold the addresses of the others.
+  // The last ones are used; streams and graphs may hold the addresses of the others. Each is at
+  // least twice as large as the one before.
   std::vector<std::unique_ptr<CrossingSlots>> slots_;
   std::vector<void*> scratches_;  // device memory
   std::size_t scratch_bytes_ = 0;

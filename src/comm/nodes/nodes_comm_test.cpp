@@ -153,8 +153,7 @@ TEST(NodesComm, RunsAgainInEachReplayOfAGraph) {
     for (int replay = 1; replay <= 3; ++replay) {
       fill(replay);
       graph.launch(rank.stream);
-      expect(replay * kRanks * kRanks);
-      ASSERT_TRUE(rank.call(op).ok());
+      ASSERT_TRUE(rank.call(op).ok());  // while the replay is on its way
       expect(replay * kRanks * kRanks * kRanks);
     }
   });

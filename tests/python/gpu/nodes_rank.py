@@ -34,18 +34,18 @@ class FakeGpu:
         self.device = f"cuda:{device}"
         self.stream = self.library.fake_stream()
 
-    def array(self, values: Any) -> Any:
+    def array(self, values: Any, dtype: Any = np.uint8) -> Any:
         from gpu_stand_ins import CudaArray
 
-        values = np.asarray(values, np.uint8)
+        values = np.asarray(values, dtype)
         data = ctypes.c_void_p()
-        bytes_ = ctypes.c_size_t(max(values.size, 1))
+        bytes_ = ctypes.c_size_t(max(values.nbytes, 1))
         assert (
             self.library.sennit_mem_alloc_on(ctypes.byref(data), bytes_, self.device.encode()) == 0
         )
         assert data.value is not None
         raw = (ctypes.c_char * bytes_.value).from_address(data.value)
-        array = np.frombuffer(memoryview(raw), np.uint8)[: values.size].reshape(values.shape)
+        array = np.frombuffer(memoryview(raw)[: values.nbytes], dtype).reshape(values.shape)
         array[...] = values
         return CudaArray(array, stream=self.stream)
 
@@ -76,8 +76,8 @@ class RealGpu:
         torch.cuda.set_device(device)
         self.device = f"cuda:{device}"
 
-    def array(self, values: Any) -> Any:
-        return self.torch.tensor(np.asarray(values, np.uint8), device="cuda")
+    def array(self, values: Any, dtype: Any = np.uint8) -> Any:
+        return self.torch.tensor(np.asarray(values, dtype), device="cuda")
 
     def values(self, array: Any) -> Any:
         self.synchronize()
@@ -275,6 +275,27 @@ def until_failure(comm: Any, gpu: Any) -> None:
     rest.destroy()
 
 
+def codecs(comm: Any, gpu: Any) -> None:
+    """A codec applies to what crosses, whether a call or a rule names it."""
+    count = 600_000
+
+    def values(rank: int) -> Any:
+        return np.random.default_rng(rank).uniform(-1, 1, count).astype(np.float32)
+
+    nodes = json.loads(os.environ["RANK_NODES"])
+    x = gpu.array(values(RANK), np.float32)
+    for options in ({"codec": "q8"}, {}):  # the rule is in SENNIT_CODEC
+        out = gpu.array(np.zeros((SIZE, count)), np.float32)
+        comm.all_gather(x, out, **options)
+        found = gpu.values(out).reshape(SIZE, count)
+        for rank in range(SIZE):
+            error = np.abs(found[rank] - values(rank)).max()
+            is_here = nodes[rank] == nodes[RANK]
+            assert (error == 0) if is_here else (0 < error < 0.01), (RANK, rank, options, error)
+    comm.all_gather(x, out, codec="none")
+    assert all((gpu.values(out).reshape(SIZE, count)[r] == values(r)).all() for r in range(SIZE))
+
+
 def refusals(comm: Any, gpu: Any) -> None:
     """What is refused is refused on all ranks, and the communicator goes on."""
     x = gpu.array(contents(RANK, 100))
@@ -296,11 +317,20 @@ def refusals(comm: Any, gpu: Any) -> None:
 def difference(comm: Any, gpu: Any) -> None:
     """The nodes make different calls."""
     x = gpu.array(contents(RANK, 100_000))
+    differ(lambda: comm.start.all_reduce(x, x), lambda: comm.start.broadcast(x))
+
+
+def other_length(comm: Any, gpu: Any) -> None:
+    """The first part is as long."""
+    x = gpu.array(contents(RANK, 40_000_000))
+    y = gpu.part(x, 0, 30_000_000)
+    differ(lambda: comm.start.all_reduce(x, x), lambda: comm.start.all_reduce(y, y))
+
+
+def differ(first: Any, second: Any) -> None:
+    """Call the one on the first ranks, the other on the rest."""
     try:
-        if RANK < SIZE // 2:
-            comm.start.all_reduce(x, x).wait()
-        else:
-            comm.start.broadcast(x).wait()
+        (first if RANK < SIZE // 2 else second)().wait()
     except sennit.Error as error:
         print(json.dumps({"rank": RANK, "error": type(error).__name__, "text": str(error)}))
     else:
@@ -315,12 +345,14 @@ def main(scene: str) -> None:
     scenes = {
         "calls": calls,
         "until failure": until_failure,
+        "codecs": codecs,
         "graph": graph,
         "refusals": refusals,
         "difference": difference,
+        "other length": other_length,
     }
     scenes[scene](comm, gpu)
-    if scene in ("calls", "graph", "refusals"):
+    if scene in ("calls", "codecs", "graph", "refusals"):
         comm.destroy()
     assert gpu.faults() == ""
 
