@@ -303,10 +303,16 @@ void run_on_two_nodes(const Variables& others, const std::function<void(int, ncc
   run_processes({first, second}, body);
 }
 
-// Whether ranks on two nodes can call each other here.
+// Whether ranks on two nodes can call each other here. Not in this process, where UCX would leave
+// memory behind.
 bool has_ucx() {
-  void* const ucx = ::dlopen("libucp.so.0", RTLD_LAZY);
-  return ucx != nullptr && ::dlclose(ucx) == 0;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::_exit(::dlopen("libucp.so.0", RTLD_LAZY) != nullptr ? 0 : 1);
+  }
+  int status = 1;
+  ::waitpid(child, &status, 0);
+  return status == 0;
 }
 
 TEST_F(NcclFallback, HasTheCallsOfRanksOnSeveralNodes) {

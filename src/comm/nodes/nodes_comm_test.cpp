@@ -26,8 +26,9 @@ namespace {
 
 constexpr int kRanks = 4;
 constexpr int kNoUcx = 77;
-// More parts than slots.
-constexpr std::int64_t kCount = 17'000'003;
+constexpr std::int64_t kCount = 300'000;
+// In more parts than there are slots.
+constexpr std::int64_t kMany = 17'000'003;
 
 std::function<void()> run_kernel(const void* kernel, const void* parameters) {
   const bool is_of_pairs = kernel == sm::pairs_kernel(1, false) || is_small_pairs_kernel(kernel);
@@ -89,7 +90,7 @@ void be_rank(int number, const std::string& key, const std::function<void(NodesR
         return made;
       }));
   self.stream = take(self.cuda.create_stream());
-  self.memory = static_cast<std::byte*>(take(self.cuda.allocate(kCount)));
+  self.memory = static_cast<std::byte*>(take(self.cuda.allocate(kMany)));
   body(self);
   self.comm.reset();
   EXPECT_EQ(self.cuda.faults(), "");
@@ -137,24 +138,23 @@ TEST(NodesComm, GivesAllBackAfterCalls) {
 
 TEST(NodesComm, RunsAgainInEachReplayOfAGraph) {
   const bool is_skipped = run("nodes-graph", [](NodesRank& rank) {
-    const Operation op = rank.all_reduce(kCount);
-    const auto fill = [&](int value) { std::memset(rank.memory, value, kCount); };
+    const Operation op = rank.all_reduce(kMany);
+    const auto fill = [&](int value) { std::memset(rank.memory, value, kMany); };
     const auto expect = [&](int value) {
       EXPECT_TRUE(rank.cuda.synchronize(rank.stream).ok());
-      EXPECT_TRUE(holds(rank.memory, Bytes(kCount, static_cast<std::byte>(value)))) << value;
+      EXPECT_TRUE(holds(rank.memory, Bytes(kMany, static_cast<std::byte>(value)))) << value;
     };
     fill(1);
     ASSERT_TRUE(rank.call(op).ok());  // kernels that are loaded, before the capture
     expect(kRanks);
     rank.cuda.begin_capture(rank.stream);
     ASSERT_TRUE(rank.call(op).ok());
-    ASSERT_TRUE(rank.call(op).ok());
     const FakeGraph graph = take(rank.cuda.end_capture(rank.stream));
-    for (int replay = 1; replay <= 3; ++replay) {
+    for (int replay = 1; replay <= 2; ++replay) {
       fill(replay);
       graph.launch(rank.stream);
       ASSERT_TRUE(rank.call(op).ok());  // while the replay is on its way
-      expect(replay * kRanks * kRanks * kRanks);
+      expect(replay * kRanks * kRanks);
     }
   });
   if (is_skipped) {
