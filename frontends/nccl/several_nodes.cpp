@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 namespace sennit_nccl {
 namespace {

@@ -168,7 +168,7 @@ class Divider {
   // Between the nodes: of counterparts, which have sums of their nodes by then.
   [[nodiscard]] HostCall of_counterparts(bool is_reduced, std::int64_t elements) const {
     HostCall call{.operation = bare(op_), .among_counterparts = true, .elements = elements};
-    call.operation.root = op_.root / places_;
+    call.operation.root = static_cast<int>(op_.root / places_);
     call.operation.averaged_over = shape_.ranks();
     if (is_reduced && scales_contributions(op_.op)) {
       call.operation.op = ReduceOp::kSum;
@@ -176,8 +176,8 @@ class Divider {
     return call;
   }
 
-  [[nodiscard]] int place_of(int rank) const { return rank % places_; }
-  [[nodiscard]] int node() const { return shape_.rank / places_; }
+  [[nodiscard]] int place_of(int rank) const { return static_cast<int>(rank % places_); }
+  [[nodiscard]] std::int64_t node() const { return shape_.rank / places_; }
 
   [[nodiscard]] Crossing all_reduce() const {
     Crossing result;
@@ -213,8 +213,8 @@ class Divider {
   [[nodiscard]] Crossing reduce_scatter(std::byte* scratch) const {
     Crossing result;
     HostCall call = of_counterparts(reduces_in_node(), op_.count);
-    call.most_blocks = nodes_ + 1;
-    for (int node = 0; node < nodes_; ++node) {
+    call.most_blocks = static_cast<int>(nodes_) + 1;
+    for (std::int64_t node = 0; node < nodes_; ++node) {
       std::byte* input = at(op_, op_.send, node * places_ * op_.count);
       if (reduces_in_node()) {
         std::byte* const sum = at(op_, scratch, node * op_.count);
@@ -231,9 +231,9 @@ class Divider {
   [[nodiscard]] Crossing all_gather() const {
     Crossing result;
     HostCall call = of_counterparts(/*is_reduced=*/false, op_.count);
-    call.most_blocks = nodes_ + 1;
+    call.most_blocks = static_cast<int>(nodes_) + 1;
     call.inputs = equal_blocks(op_.send, 1);
-    for (int other = 0; other < nodes_; ++other) {
+    for (std::int64_t other = 0; other < nodes_; ++other) {
       std::byte* const of_node = at(op_, op_.recv, other * places_ * op_.count);
       std::byte* const of_counterpart = of_node + place_ * op_.count * element_bytes(op_);
       const bool is_own = other == node();
@@ -294,9 +294,9 @@ class Divider {
 
   const Operation& op_;
   const NodeShape& shape_;
-  int places_;  // ranks a node
-  int place_;
-  int nodes_;
+  std::int64_t places_;  // ranks a node
+  std::int64_t place_;
+  std::int64_t nodes_;
 };
 
 }  // namespace

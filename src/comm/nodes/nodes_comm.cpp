@@ -429,7 +429,7 @@ Status NodesComm::finalize() {
     crossings_->abandon_at(Clock::now() + clock_span(kFinalizeSeconds));
   }
   const Status ended_in_node = node_->finalize();
-  const Status drained = order_.drain();
+  Status drained = order_.drain();
   const Status failed = crossings_->failure();
   if (!drained.ok()) {
     crossings_->give_up();  // CUDA has failed, and streams may never come to their parts
