@@ -179,7 +179,7 @@ def be_a_rank(arguments: argparse.Namespace) -> None:
 
 
 def free_port() -> int:
-    """One that nobody listens at."""
+    """A TCP port of the loopback address that is not in use."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -28,10 +28,6 @@ Maker requested_maker(ncclComm_t comm) {
   return said.empty() ? usual : Maker::kUnknown;
 }
 
-}  // namespace
-
-namespace {
-
 ncclResult_t decide(ncclComm_t comm, int nodes) {
   const Maker maker = requested_maker(comm);
   // Also by a rank that does not request it: the others wait for it.
@@ -61,6 +57,7 @@ ncclResult_t decide_who_calls(ncclComm_t comm) {
     result = decide(comm, nodes);
   }
   comm->decided = result;
+  // Partner: the load in poll_who_calls().
   comm->decision = ncclComm::Decision::kMade;
   return result;
 }
@@ -72,8 +69,8 @@ ncclResult_t poll_who_calls(ncclComm_t comm) {
     if (sennit_tool_nodes(comm->comm, &nodes) == SENNIT_OK && nodes == 1) {
       return decide_who_calls(comm);
     }
-    // The others may poll for their communicators in turn. Nobody waits for the thread: what it
-    // uses is not freed before.
+    // One thread may poll for several ranks in turn, which wait for each other here. The thread is
+    // not joined: what it uses is not freed before.
     std::thread([use = Use(comm)] { decide_who_calls(use.comm()); }).detach();
   }
   return comm->decision == ncclComm::Decision::kMade ? comm->decided : ncclInProgress;

@@ -50,4 +50,26 @@ Status error_contract(const Work& work,
   return {verdict.code, std::move(message), std::move(detail)};
 }
 
+Status gpu_error_contract(const Verdict& verdict,
+                          const World& world,
+                          const std::string& comm_name) {
+  ErrorDetail detail;
+  detail.comm = comm_name;
+  detail.rank = world.rank();
+  detail.size = world.size();
+  detail.blamed_ranks = verdict.blamed_ranks;
+  detail.evidence = verdict.evidence;
+  detail.next = verdict.code == Code::kMismatch
+                    ? "make all ranks call the same operation in the same order, then start again"
+                    : "abort() it, then shrink() to the survivors, or exit";
+  std::string message =
+      fmt::format("a GPU call on communicator '{}', rank {} of {}, failed: {}. Next: {}",
+                  comm_name,
+                  world.rank(),
+                  world.size(),
+                  verdict.evidence,
+                  detail.next);
+  return {verdict.code, std::move(message), std::move(detail)};
+}
+
 }  // namespace sennit

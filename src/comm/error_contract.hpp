@@ -13,5 +13,7 @@ Status error_contract(const Work& work,
                       const Verdict& verdict,
                       const World& world,
                       const std::string& comm_name);
+// Of a call of GPU ranks, which has no Work.
+Status gpu_error_contract(const Verdict& verdict, const World& world, const std::string& comm_name);
 
 }  // namespace sennit

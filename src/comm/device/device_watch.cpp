@@ -1,5 +1,6 @@
 #include "comm/device/device_watch.hpp"
 
+#include "comm/error_contract.hpp"
 #include "exec/stream/copy_engines.hpp"
 #include "world/watch.hpp"
 
@@ -107,23 +108,7 @@ Status DeviceWatch::find_failure() {
 }
 
 Status DeviceWatch::error_of(const Verdict& verdict) const {
-  ErrorDetail detail;
-  detail.comm = name_;
-  detail.rank = world_.rank();
-  detail.size = world_.size();
-  detail.blamed_ranks = verdict.blamed_ranks;
-  detail.evidence = verdict.evidence;
-  detail.next = verdict.code == Code::kMismatch
-                    ? "make all ranks call the same operation in the same order, then start again"
-                    : "abort() it, then shrink() to the survivors, or exit";
-  std::string message =
-      fmt::format("a GPU call on communicator '{}', rank {} of {}, failed: {}. Next: {}",
-                  name_,
-                  world_.rank(),
-                  world_.size(),
-                  verdict.evidence,
-                  detail.next);
-  return {verdict.code, std::move(message), std::move(detail)};
+  return gpu_error_contract(verdict, world_, name_);
 }
 
 // Of a call whose deadline has passed: who has not made it, as far as the lines say.

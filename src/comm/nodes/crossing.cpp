@@ -3,7 +3,6 @@
 #include "schedule/problem.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace sennit {
 namespace {
@@ -322,13 +321,6 @@ int NodeShape::ranks_a_node() const {
     }
   }
   return on_first;
-}
-
-std::int64_t elements_of(const DeviceBlock& block) {
-  return std::accumulate(
-      block.begin(), block.end(), std::int64_t{0}, [](std::int64_t sum, const DeviceRange& range) {
-        return sum + range.elements;
-      });
 }
 
 Crossing cross(const Operation& operation,

@@ -44,7 +44,6 @@ struct DeviceRange {
 };
 // One after the other.
 using DeviceBlock = std::vector<DeviceRange>;
-std::int64_t elements_of(const DeviceBlock& block);
 
 // A call of host ranks, whose blocks come from device memory and go there.
 struct HostCall {

@@ -157,7 +157,9 @@ class Job {
     for (const Rank& rank : all_) {
       for (const HostCall& call : rank.crossing.calls) {
         for (const DeviceBlock& block : call.inputs) {
-          sum += elements_of(block);
+          for (const DeviceRange& range : block) {
+            sum += range.elements;
+          }
         }
       }
     }

@@ -1,5 +1,7 @@
 #include "comm/nodes/crossing_thread.hpp"
 
+#include "comm/error_contract.hpp"
+
 #include <chrono>
 #include <utility>
 
@@ -82,8 +84,8 @@ std::optional<CrossingThread::Part> CrossingThread::take_begun() {
 // Nothing once the thread is to end and all parts have.
 std::optional<CrossingThread::Part> CrossingThread::next(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  const Clock::time_point begin = Clock::now();
-  Clock::time_point next_look = begin + kLookInterval;
+  Clock::time_point idle_until = Clock::now();
+  Clock::time_point next_look = idle_until + kLookInterval;
   while (!gives_up_) {
     if (std::optional<Part> part = take_begun()) {
       return part;
@@ -95,6 +97,7 @@ std::optional<CrossingThread::Part> CrossingThread::next(const std::stop_token& 
     if (!is_outstanding) {
       has_part_.wait_for(
           lock, stop, kLookInterval, [&] { return !parts_.empty() || !replays_.empty(); });
+      idle_until = Clock::now();
     }
     lock.unlock();
     const Clock::time_point now = Clock::now();
@@ -102,7 +105,7 @@ std::optional<CrossingThread::Part> CrossingThread::next(const std::stop_token& 
       look(is_outstanding);
       next_look = now + kLookInterval;
     }
-    if (is_outstanding && now - begin < kPollTime) {
+    if (is_outstanding && now - idle_until < kPollTime) {
       std::this_thread::yield();
     } else if (is_outstanding) {
       std::this_thread::sleep_for(kPollInterval);
@@ -182,40 +185,25 @@ Status CrossingThread::explain(const Status& status) const {
     std::this_thread::sleep_for(kNewsInterval);
     dead = find_dead(world);
   }
-  if (dead.empty()) {
-    return status;
-  }
-  ErrorDetail detail = status.detail();
-  detail.comm = options_.name;
-  detail.rank = world.rank();
-  detail.size = world.size();
-  detail.blamed_ranks = dead;
-  detail.evidence = world.peers().describe(dead.front()) + " died";
-  detail.next = "abort() it, then shrink() to the survivors, or exit";
-  std::string message =
-      fmt::format("a GPU call on communicator '{}', rank {} of {}, failed: {}. Next: {}",
-                  options_.name,
-                  detail.rank,
-                  detail.size,
-                  detail.evidence,
-                  detail.next);
-  return {Code::kRankFailed, std::move(message), std::move(detail)};
+  return dead.empty()
+             ? status
+             : gpu_error_contract({.code = Code::kRankFailed,
+                                   .blamed_ranks = dead,
+                                   .evidence = world.peers().describe(dead.front()) + " died"},
+                                  world,
+                                  options_.name);
 }
 
 Result<std::shared_ptr<Work>> CrossingThread::prepare(const Operation& operation,
                                                       bool among_counterparts) {
-  auto prepared = [&] {
-    const auto guard = engine_->lock();
-    return comm_of(among_counterparts)->prepare(operation);
-  }();
-  const bool has_failed = [&] {
-    const auto guard = engine_->lock();
-    return !comm_of(among_counterparts)->failure().ok();
-  }();
-  // The thread may be about to explain it.
-  return prepared.ok() || !has_failed
-             ? std::move(prepared)
-             : failure_of_node(in_ranks_of_all(prepared.status(), among_counterparts));
+  auto guard = engine_->lock();
+  Communicator& comm = *comm_of(among_counterparts);
+  auto prepared = comm.prepare(operation);
+  if (prepared.ok() || comm.failure().ok()) {
+    return prepared;
+  }
+  guard.unlock();  // the thread may be about to explain the failure
+  return failure_of_node(in_ranks_of_all(prepared.status(), among_counterparts));
 }
 
 void CrossingThread::post(Part part) {
@@ -279,14 +267,15 @@ void CrossingThread::leave() {
 
 void CrossingThread::give_up() {
   gives_up_ = true;
-  thread_.request_stop();
-  if (thread_.joinable()) {
-    thread_.join();
-  }
+  end_thread();
 }
 
 void CrossingThread::stop() {
   stopped_at_exit_.reset();
+  end_thread();
+}
+
+void CrossingThread::end_thread() {
   thread_.request_stop();
   if (thread_.joinable()) {
     thread_.join();

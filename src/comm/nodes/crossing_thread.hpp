@@ -94,6 +94,7 @@ class CrossingThread {
   [[nodiscard]] Status in_ranks_of_all(const Status& status, bool among_counterparts) const;
   [[nodiscard]] Status explain(const Status& status) const;
   void leave();
+  void end_thread();
 
   Options options_;
   std::shared_ptr<Communicator> all_;

@@ -14,8 +14,6 @@
 namespace sennit {
 namespace {
 
-constexpr double kFinalizeSeconds = 4.0;
-
 std::string name_of_ranks(const std::string& name, const std::vector<int>& ranks) {
   return fmt::format("{}, ranks {}", name, fmt::join(ranks, " "));
 }
@@ -232,8 +230,9 @@ Status NodesComm::messages(std::span<const Call> calls) {
 // A rule's codec is left out where the call cannot have it; one that the call names is refused
 // then.
 Status NodesComm::name_call(const Operation& operation, HostCall& call) const {
+  const bool is_reproducible = config_.reproducible || operation.request.rank_order;
   SENNIT_ASSIGN_OR_RETURN(const CallCodec found,
-                          call_codec(operation, codec_rules_, config_.name, config_.reproducible));
+                          call_codec(operation, codec_rules_, config_.name, is_reproducible));
   call.operation.request.codec = found.codec ? name(*found.codec) : "none";
   if (found.codec && found.is_by_rule && call.elements > 0) {
     Operation probe = call.operation;
@@ -426,7 +425,7 @@ Status NodesComm::finalize() {
   const DeviceScope scope(driver_, device_);
   const bool had_failed = !failure().ok();
   if (config_.deadline_s >= 0) {
-    crossings_->abandon_at(Clock::now() + clock_span(kFinalizeSeconds));
+    crossings_->abandon_at(Clock::now() + clock_span(GpuOptions().finalize_s));
   }
   const Status ended_in_node = node_->finalize();
   Status drained = order_.drain();
