@@ -103,6 +103,14 @@ Result<std::uint64_t> env_bytes(std::string_view name) {
   return parse_bytes(name, value_or_default(name, EnvType::kBytes));
 }
 
+Result<std::optional<std::uint64_t>> env_bytes_if_set(std::string_view name) {
+  if (!env_value(name)) {
+    return std::optional<std::uint64_t>();
+  }
+  SENNIT_ASSIGN_OR_RETURN(const std::uint64_t bytes, env_bytes(name));
+  return std::optional(bytes);
+}
+
 Result<double> env_seconds(std::string_view name) {
   return parse_seconds(name, value_or_default(name, EnvType::kSeconds));
 }

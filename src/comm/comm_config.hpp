@@ -3,6 +3,7 @@
 
 #include "base/die_at.hpp"
 #include "base/status.hpp"
+#include "path/host/rings.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -36,8 +37,8 @@ struct CommConfig {
   std::string copy_engines = "auto";  // of GPUs: auto, on, off
   int host_share = -1;                // percent through host memory; -1: what pays
   bool dynamic_share = false;         // of messages, which then begin with that
-  std::size_t host_ring_bytes = std::size_t{16} << 20;  // of a rank with a GPU
-  std::size_t host_slot_bytes = std::size_t{4} << 20;
+  std::optional<std::size_t> host_ring_bytes{};  // of a rank with a GPU; see host_rings()
+  std::optional<std::size_t> host_slot_bytes{};
   std::string device = "host";    // or "cuda", the calling thread's device, or "cuda:1"
   std::optional<DieAt> die_at{};  // for tests
   int first_place = 0;            // on its node, of the lowest rank there: which card it has
@@ -47,6 +48,8 @@ struct CommConfig {
 
   // The environment's values over the defaults.
   static Result<CommConfig> from_environment();
+  // As set, or by the number of ranks, whose rings share the host's cache.
+  [[nodiscard]] host::RingShape host_rings(int ranks) const;
   // What the handshake compares, as "name=value" lines; `table` and `profile` name the contents of
   // the tuning table and GPU profile, whose files may lie elsewhere for each rank.
   [[nodiscard]] std::string settings(std::string_view table, std::string_view profile) const;

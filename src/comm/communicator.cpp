@@ -42,7 +42,7 @@ World::Layout layout_for(int ranks,
                                                              : default_slot_bytes(ranks, nodes))};
   if (config.device != "host" && paths.host) {
     if (ranks <= stream::kMaxRanks) {
-      layout.host_rings = host::RingShape::within(config.host_ring_bytes, config.host_slot_bytes);
+      layout.host_rings = config.host_rings(ranks);
     }
     layout.fifo_bytes_a_rank =
         FifoPlan::make(FifoPlace::kHost, ranks, config.device_blocks).bytes();

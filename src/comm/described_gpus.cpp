@@ -13,15 +13,12 @@
 namespace sennit {
 namespace {
 
-host::RingShape host_ring() {
-  const CommConfig config;
-  return host::RingShape::within(config.host_ring_bytes, config.host_slot_bytes);
-}
-
 host::RingShape host_ring(const DeviceCall& call, const DeviceFacts& facts) {
+  const host::RingShape ring =
+      CommConfig().host_rings(std::max(call.shape.ranks, call.world_ranks));
   return call.collective == Collective::kSendRecv
-             ? PairRings::shape_beside(host_ring(), /*through_host=*/!facts.nvlink)
-             : host_ring();
+             ? PairRings::shape_beside(ring, /*through_host=*/!facts.nvlink)
+             : ring;
 }
 
 // The tiles, copies and slots with which a strand of such a call runs.
@@ -87,7 +84,7 @@ Result<DeviceFacts> facts_of_described_gpus(const Topology& machine, int ranks) 
   const GpuProfile& profile = profile_for({.name = machine.title});
   DeviceFacts facts{.copy_engines = true,
                     .ll_send_bytes = ll_send_bytes(profile, ranks),
-                    .host_slots = host_ring().slots,
+                    .host_slots = CommConfig().host_rings(ranks).slots,
                     .is_pair = ranks == 2,
                     .offers = true,
                     .profile = &profile};

@@ -125,6 +125,17 @@ Result<DeviceChoice> choose_on_host(Collective collective,
                       .host_share = kWhole};
 }
 
+// By its size; of a collective.
+bool is_for_host_copies(Collective collective,
+                        int ranks,
+                        std::int64_t bytes,
+                        const GpuProfile& profile) {
+  return std::ranges::any_of(profile.host_copies, [&](const GpuProfile::HostCopies& row) {
+    return row.collective == collective && ranks <= row.up_to_ranks &&
+           total_bytes(collective, ranks, bytes) >= row.from_bytes;
+  });
+}
+
 // Where no GPU reaches another: the call goes by copy engines, as requested or by its size.
 bool suits_rings(Collective collective,
                  const Shape& shape,
@@ -144,8 +155,7 @@ bool suits_rings(Collective collective,
           ? facts.copies_messages &&
                 bytes >= std::min(facts.profile->message_copies_from_bytes,
                                   facts.profile->host_message_copies_from_bytes)
-          : collective != Collective::kAllGather && total_bytes(collective, shape.ranks, bytes) >=
-                                                        facts.profile->host_copies_from_bytes;
+          : is_for_host_copies(collective, shape.ranks, bytes, *facts.profile);
   const bool wants = is_large || request.protocol == name(Protocol::kSlots);
   return is_requested || (is_left_open && shape.ranks > 1 && wants);
 }

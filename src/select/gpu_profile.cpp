@@ -32,7 +32,6 @@ constexpr std::array kSizes = {
     Size{"shared_reads", &GpuProfile::shared_reads_from_bytes},
     Size{"one_sided", &GpuProfile::puts_from_bytes},
     Size{"one_sided.send_recv", &GpuProfile::message_puts_from_bytes},
-    Size{"host_copy_engines", &GpuProfile::host_copies_from_bytes},
     Size{"host_copy_engines.send_recv", &GpuProfile::host_message_copies_from_bytes},
     Size{"groups", &GpuProfile::groups_from_bytes},
 };
@@ -89,12 +88,15 @@ class Parser {
     if (kind == "puts") {
       return read_few_blocks(kind, {Collective::kAllGather, Collective::kAllToAll}, profile_.puts);
     }
+    if (kind == "host_copies") {
+      return read_host_copies();
+    }
     if (kind == "codec") {
       return read_codec_rate();
     }
     return in_.refuse(
         "'{}' is no kind of line; there are: name, gpus, compute_capability, measured_on, size, "
-        "packets, host_share, reads, puts, codec, first_dynamic_share",
+        "packets, host_share, reads, puts, host_copies, codec, first_dynamic_share",
         kind);
   }
 
@@ -165,6 +167,11 @@ class Parser {
     SENNIT_RETURN_IF_ERROR(in_.read_field("percent", {0, 100}, percent));
     row.percent = static_cast<int>(percent);
     profile_.host_shares.push_back(row);
+    return in_.expect_end();
+  }
+
+  Status read_host_copies() {
+    SENNIT_RETURN_IF_ERROR(read_row(profile_.host_copies.emplace_back()));
     return in_.expect_end();
   }
 

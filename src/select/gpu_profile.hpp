@@ -48,6 +48,13 @@ struct GpuProfile {
     int blocks = 0;
   };
 
+  // Collectives whose blocks copy engines move through host memory where no GPU reaches another.
+  struct HostCopies {
+    Collective collective = Collective::kAllReduce;
+    int up_to_ranks = 0;
+    std::int64_t from_bytes = 0;
+  };
+
   // Of the kernels that encode and decode, in uncompressed bytes.
   struct CodecRate {
     std::string family;  // zfp, q8, ...: a codec's name up to the colon
@@ -65,6 +72,7 @@ struct GpuProfile {
   std::vector<HostShare> host_shares;
   std::vector<FewBlocks> reads;  // reductions whose inputs kernels read in place
   std::vector<FewBlocks> puts;   // blocks that kernels store in place; of a message
+  std::vector<HostCopies> host_copies;
   std::vector<CodecRate> codec_rates;
   int first_dynamic_share = 0;  // percent; of messages that have no row above
 
@@ -85,9 +93,8 @@ struct GpuProfile {
   // Kernels that store in the outputs of others.
   std::int64_t puts_from_bytes = kNever;
   std::int64_t message_puts_from_bytes = kNever;  // of one message
-  // Copy engines, through host memory alone.
-  std::int64_t host_copies_from_bytes = kNever;
-  std::int64_t host_message_copies_from_bytes = kNever;  // of one message
+  // Copy engines, through host memory alone: one message.
+  std::int64_t host_message_copies_from_bytes = kNever;
   // An all_reduce through groups of ranks that reach each other.
   std::int64_t groups_from_bytes = kNever;
 };

@@ -1,6 +1,8 @@
 // What GPU ranks choose where no GPU reaches another, or only those of a group.
 #include "select/testing/chosen.hpp"
 
+#include <algorithm>
+
 namespace sennit::tests {
 namespace {
 
@@ -61,14 +63,19 @@ TEST(HostChoice, TakesPlainPacketsForAllButSmallMessagesThroughTheHost) {
 
 TEST(HostChoice, LeavesLargeMovesThroughTheHostToCopyEngines) {
   DeviceFacts facts = without_nvlink();
-  const std::int64_t part = usual_profile().host_copies_from_bytes / 4;
+  const auto row = std::ranges::find(
+      usual_profile().host_copies, Collective::kAllToAll, &GpuProfile::HostCopies::collective);
+  ASSERT_NE(row, usual_profile().host_copies.end());
+  const int ranks = row->up_to_ranks;
+  const std::int64_t part = row->from_bytes / ranks;
   const auto share = [&](const CallRequest& request, std::int64_t bytes) {
-    return chosen(Collective::kAllToAll, 4, bytes, request, facts).host_share;
+    return chosen(Collective::kAllToAll, ranks, bytes, request, facts).host_share;
   };
   EXPECT_EQ(share({}, part), 100);
   EXPECT_EQ(share({}, part - 1), 0);
   EXPECT_EQ(share(requesting("", "ll"), part), 0);
   EXPECT_EQ(share(requesting("", "slots"), 8), 100);
+  EXPECT_EQ(chosen(Collective::kAllToAll, ranks + 1, part, {}, facts).host_share, 0);
   const auto gathered = [&](const CallRequest& request) {
     return chosen(Collective::kAllGather, 4, part, request, facts).host_share;
   };

@@ -54,7 +54,7 @@ std::vector<int> run_ranks(const std::function<void(Rank&, SharedExchange&)>& bo
   options.comm.device = "cuda";
   // What is sent goes around its ring many times.
   options.comm.host_slot_bytes = 4096;
-  options.comm.host_ring_bytes = 3 * options.comm.host_slot_bytes;
+  options.comm.host_ring_bytes = 3 * *options.comm.host_slot_bytes;
   return run_processes(options, [&](Rank& rank, SharedExchange& exchange) {
     rank.cuda->run_kernels(fake_direct_kernel);
     rank.send = rank.allocate(kBytes + 1) + 1;

@@ -26,7 +26,7 @@ class FakeGpusWithoutPeers : public FakeGpus {
     options_.deadline_s = 5;
     comm_config_.device = "cuda";
     comm_config_.host_slot_bytes = 64 * 1024;
-    comm_config_.host_ring_bytes = 4 * comm_config_.host_slot_bytes;
+    comm_config_.host_ring_bytes = 4 * *comm_config_.host_slot_bytes;
   }
 
   struct Case {
@@ -274,11 +274,10 @@ TEST_F(FakeGpusWithoutPeers, LeaveLargeMovesToCopyEngines) {
   options_.nvlink = false;
   cuda_options_.has_peers = false;
   run([](Rank& rank) {
-    run_case(rank,
-             {.collective = Collective::kAllToAll,
-              .count = profile_for({}).host_copies_from_bytes / kRanks,
-              .protocol = ""});
-    for (const Collective collective : {Collective::kBroadcast, Collective::kAllGather}) {
+    const GpuProfile::HostCopies& by_size = profile_for({}).host_copies.front();
+    run_case(rank, {.collective = by_size.collective, .count = by_size.from_bytes, .protocol = ""});
+    for (const Collective collective :
+         {Collective::kBroadcast, Collective::kAllGather, Collective::kAllToAll}) {
       run_case(rank, {.collective = collective, .count = 1'100'001, .protocol = "slots"});
     }
     EXPECT_EQ(rank.launches(), 0);

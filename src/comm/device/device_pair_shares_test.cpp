@@ -19,7 +19,7 @@ class FakePair : public FakeMessagesWithRings {
   FakePair() {
     ranks_ = 2;
     comm_config_.host_slot_bytes = std::size_t{1} << 20;
-    comm_config_.host_ring_bytes = 4 * comm_config_.host_slot_bytes;
+    comm_config_.host_ring_bytes = 4 * *comm_config_.host_slot_bytes;
   }
   void SetUp() override {
     if (kSanitized) {

@@ -17,7 +17,7 @@ class FakeGpusWithRings : public FakeGpus {
   FakeGpusWithRings() {
     comm_config_.device = "cuda";
     comm_config_.host_slot_bytes = kSlot;
-    comm_config_.host_ring_bytes = 4 * comm_config_.host_slot_bytes;
+    comm_config_.host_ring_bytes = 4 * *comm_config_.host_slot_bytes;
   }
 
   static Operation shared_gather(const Rank& rank, std::string path) {

@@ -294,7 +294,7 @@ class SharedCopies : public StagedReductions {
   SharedCopies() {
     comm_config_.device = "cuda";
     comm_config_.host_slot_bytes = kSlot;
-    comm_config_.host_ring_bytes = 4 * comm_config_.host_slot_bytes;
+    comm_config_.host_ring_bytes = 4 * *comm_config_.host_slot_bytes;
   }
 
   static Operation shared(Operation operation, int percent) {

@@ -78,11 +78,16 @@ reads all_reduce up_to_ranks 4 from 24M blocks 24
 reads reduce_scatter up_to_ranks 2 from 24M blocks 16
 reads reduce_scatter up_to_ranks 4 from 48M blocks 32
 
-# Where no GPU reaches another: from these sizes on copy engines move what they can through the
-# host. Their waits took 50 us of an all_gather ("h200x4-nop2p-first"); a broadcast of 64 MB to 3
-# ranks took 1580 us, by kernels 1876; an all_gather 1395 and 1099, so kernels keep it. Of sends in
-# a ring, one message: 4 MB took 172 us, by kernels 187 (all "h200x4-host-rings").
-size host_copy_engines 32M
+# Where no GPU reaches another: from these sizes on copy engines move blocks through the host. Of 32,
+# 64 and 256 MB ("nop2p-rings"), with kernels in brackets: on 4 GPUs broadcast 778 (861), 1464
+# (1709), 5721 (6703), all_to_all 985 (735), 1965 (1394), 7551 (5335), so kernels keep that; on 2
+# broadcast 785 (841), 1447 (1678), 5402 (6709), all_to_all 553 (542), 1024 (1058), 3674 (4121).
+# Kernels keep all_gather, too: of 64 MB it took 1395 (1099). Of sends in a ring, one message: 4 MB
+# took 172 us, by kernels 187 ("h200x4-host-rings").
+host_copies broadcast up_to_ranks 1024 from 32M
+host_copies all_to_all up_to_ranks 2 from 48M
+host_copies gather up_to_ranks 1024 from 32M
+host_copies scatter up_to_ranks 1024 from 32M
 size host_copy_engines.send_recv 4M
 
 # Where ranks reach each other in groups, an all_reduce goes through the groups from this size on: 2

@@ -178,7 +178,7 @@ class FakeMessagesWithRings : public FakeMessages {
   FakeMessagesWithRings() {
     comm_config_.device = "cuda";
     comm_config_.host_slot_bytes = kSlot;
-    comm_config_.host_ring_bytes = 4 * comm_config_.host_slot_bytes;
+    comm_config_.host_ring_bytes = 4 * *comm_config_.host_slot_bytes;
   }
 
   static Calls around(const Rank& rank, std::byte* out, std::byte* in) {
