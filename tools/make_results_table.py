@@ -28,6 +28,7 @@ CODECS = ROOT / "docs/codecs.md"
 CODECS_BEGIN, CODECS_END = "<!-- codecs -->\n", "<!-- /codecs -->"
 NODES = ROOT / "docs/nodes.md"
 NODES_BEGIN, NODES_END = "<!-- rails -->\n", "<!-- /rails -->"
+NODES_GPU_BEGIN, NODES_GPU_END = "<!-- rails of gpus -->\n", "<!-- /rails of gpus -->"
 MPI = ROOT / "docs/mpi.md"
 MPI_BEGIN, MPI_END = "<!-- suites -->\n", "<!-- /suites -->"
 RUNS = ROOT / "bench/results/README.md"
@@ -56,7 +57,9 @@ SUITES = {
 RAIL_RUNS = ("rails-2x2", "rails-4x2")
 # It never yields its core, and these ranks outnumber the cores.
 NO_RAIL_RIVALS = {"mpich"}
-RAIL_SIZES = (8, 1024, 64 << 10, 1 << 20, 4 << 20)
+RAIL_SIZES = (8, 64 << 10, 1 << 20)
+RAIL_GPU_RUN = "rails-gpu"
+RAIL_GPU_SIZES = (1 << 10, 64 << 20)
 HOST_RUNS = ("host-mpi-2", "host-mpi-4", "host-mpi-8")
 
 COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
@@ -328,16 +331,32 @@ def rails_table(name: str) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     lines.append(
         f"\n{machine_name(document['machine'])}, commit {document['commit']}, "
-        f"{document['date'][:10]}, load {document['load'][0]:.0f} before and "
-        f"{document['load'][1]:.0f} after ([file](../bench/results/current/{name}.json)).\n"
+        f"{document['date'][:10]} ([file](../bench/results/current/{name}.json)).\n"
     )
     return "\n".join(lines)
+
+
+def rails_gpu_table() -> str:
+    """A line for each collective: our times, and NCCL's by ours."""
+    rows = result_files.read(RAIL_GPU_RUN)["rows"]
+    columns = [(ranks, size) for ranks in (2, 4) for size in RAIL_GPU_SIZES]
+    heads = [f"{ranks} GPUs: {size_name(size)}" for ranks, size in columns]
+    lines = [f"| | {' | '.join(heads)} |", "|---" * (1 + len(columns)) + "|"]
+    for collective in dict.fromkeys(row["collective"] for row in rows):
+        own = {(row["ranks"], row["bytes"]): row for row in rows if row["collective"] == collective}
+        cells = [
+            f"{row['median_us']:.0f} (**{row['nccl_median_us'] / row['median_us']:.2f}**)"
+            for row in (own[column] for column in columns)
+        ]
+        lines.append(f"| {collective} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def nodes(text: str) -> str:
     """The page on several nodes, with its tables."""
     made = "\n".join(rails_table(name) for name in RAIL_RUNS)
-    return between(text, NODES_BEGIN, made, NODES_END)
+    text = between(text, NODES_BEGIN, made, NODES_END)
+    return between(text, NODES_GPU_BEGIN, rails_gpu_table(), NODES_GPU_END)
 
 
 def suites_table() -> str:

@@ -125,17 +125,6 @@ Result<DeviceChoice> choose_on_host(Collective collective,
                       .host_share = kWhole};
 }
 
-// By its size; of a collective.
-bool is_for_host_copies(Collective collective,
-                        int ranks,
-                        std::int64_t bytes,
-                        const GpuProfile& profile) {
-  return std::ranges::any_of(profile.host_copies, [&](const GpuProfile::HostCopies& row) {
-    return row.collective == collective && ranks <= row.up_to_ranks &&
-           total_bytes(collective, ranks, bytes) >= row.from_bytes;
-  });
-}
-
 // Where no GPU reaches another: the call goes by copy engines, as requested or by its size.
 bool suits_rings(Collective collective,
                  const Shape& shape,
@@ -155,7 +144,8 @@ bool suits_rings(Collective collective,
           ? facts.copies_messages &&
                 bytes >= std::min(facts.profile->message_copies_from_bytes,
                                   facts.profile->host_message_copies_from_bytes)
-          : is_for_host_copies(collective, shape.ranks, bytes, *facts.profile);
+          : facts.profile->has_host_copies_of(
+                collective, shape.ranks, total_bytes(collective, shape.ranks, bytes));
   const bool wants = is_large || request.protocol == name(Protocol::kSlots);
   return is_requested || (is_left_open && shape.ranks > 1 && wants);
 }

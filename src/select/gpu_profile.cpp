@@ -230,6 +230,12 @@ class Parser {
 
 }  // namespace
 
+bool GpuProfile::has_host_copies_of(Collective collective, int ranks, std::int64_t bytes) const {
+  return std::ranges::any_of(host_copies, [&](const HostCopies& row) {
+    return row.collective == collective && ranks <= row.up_to_ranks && bytes >= row.from_bytes;
+  });
+}
+
 Result<GpuProfile> gpu_profile_from_text(std::string_view text, std::string_view file_name) {
   SENNIT_ASSIGN_OR_RETURN(GpuProfile profile, Parser(text, file_name).run());
   constexpr std::size_t kDigits = 16;

@@ -93,7 +93,9 @@ struct GpuProfile {
   // Kernels that store in the outputs of others.
   std::int64_t puts_from_bytes = kNever;
   std::int64_t message_puts_from_bytes = kNever;  // of one message
-  // Copy engines, through host memory alone: one message.
+  // Whether copy engines move a collective of so many bytes through host memory alone.
+  [[nodiscard]] bool has_host_copies_of(Collective collective, int ranks, std::int64_t bytes) const;
+  // The same, of one message.
   std::int64_t host_message_copies_from_bytes = kNever;
   // An all_reduce through groups of ranks that reach each other.
   std::int64_t groups_from_bytes = kNever;

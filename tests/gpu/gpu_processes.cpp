@@ -79,7 +79,7 @@ std::vector<std::string> environment_of(GpuJob job, int rank, int shared) {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string text = *variable;
     const std::string name = text.substr(0, text.find('=') + 1);
-    // A rank runs the one test that it is told to, whatever share of them its starter has.
+    // A rank runs its one test, whatever share of all tests its starter has.
     if (!name.starts_with("GTEST_") &&
         std::ranges::none_of(job.environment,
                              [&](const std::string& own) { return own.starts_with(name); })) {

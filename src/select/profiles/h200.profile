@@ -78,8 +78,8 @@ reads all_reduce up_to_ranks 4 from 24M blocks 24
 reads reduce_scatter up_to_ranks 2 from 24M blocks 16
 reads reduce_scatter up_to_ranks 4 from 48M blocks 32
 
-# Where no GPU reaches another: from these sizes on copy engines move blocks through the host. Of 32,
-# 64 and 256 MB ("nop2p-rings"), with kernels in brackets: on 4 GPUs broadcast 778 (861), 1464
+# Where no GPU reaches another: from these sizes on copy engines move blocks through the host. Of
+# 32, 64 and 256 MB ("nop2p-rings"), with kernels in brackets: on 4 GPUs broadcast 778 (861), 1464
 # (1709), 5721 (6703), all_to_all 985 (735), 1965 (1394), 7551 (5335), so kernels keep that; on 2
 # broadcast 785 (841), 1447 (1678), 5402 (6709), all_to_all 553 (542), 1024 (1058), 3674 (4121).
 # Kernels keep all_gather, too: of 64 MB it took 1395 (1099). Of sends in a ring, one message: 4 MB
