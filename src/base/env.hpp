@@ -44,7 +44,7 @@ std::string env_text(std::string_view name);
 Result<std::int64_t> env_integer(std::string_view name, IntegerRange range = {});
 Result<std::uint64_t> env_bytes(std::string_view name);  // K, M and G are powers of 1024
 Result<std::optional<std::uint64_t>> env_bytes_if_set(std::string_view name);
-Result<double> env_seconds(std::string_view name);       // finite; may be negative
+Result<double> env_seconds(std::string_view name);  // finite; may be negative
 
 // What the environment itself says about a variable of the table, whatever its type.
 std::optional<std::string> env_value(std::string_view name);
