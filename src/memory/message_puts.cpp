@@ -21,22 +21,23 @@ void MessagePuts::read_answer(int sender) {
   Peer& peer = *peers_[static_cast<std::size_t>(sender)];
   const MessageLine::Mapped& theirs = line(sender, world_.rank()).mapped;
   // Partner: the release in map_buffer_of().
-  if (peer.answered < peer.lent && theirs.number.load(std::memory_order_acquire) == peer.lent) {
-    peer.buffers.confirm(peer.lent_id, theirs.base);
-    peer.answered = peer.lent;
+  if (peer.answered < peer.announced &&
+      theirs.number.load(std::memory_order_acquire) == peer.announced) {
+    peer.buffers.confirm(peer.announced_id, theirs.base);
+    peer.answered = peer.announced;
   }
 }
 
-void MessagePuts::lend(int sender, const BufferOffer& buffer) {
+void MessagePuts::announce(int sender, const BufferOffer& buffer) {
   Peer& peer = *peers_[static_cast<std::size_t>(sender)];
-  MessageLine::Loan& mine = line(world_.rank(), sender).loan;
+  MessageLine::Announcement& mine = line(world_.rank(), sender).announcement;
   mine.buffer = buffer;
   mine.buffer.offset = 0;
   // A new buffer often stands in the place of one that was freed.
   mine.retired = peer.buffers.retired();
-  peer.lent_id = buffer.id;
+  peer.announced_id = buffer.id;
   // Partner: the acquire in map_buffer_of().
-  mine.number.store(++peer.lent, std::memory_order_release);
+  mine.number.store(++peer.announced, std::memory_order_release);
 }
 
 // Without mapping it.
@@ -49,7 +50,7 @@ std::byte* MessagePuts::address_at(int sender, const Place& place) {
   read_answer(sender);
   Peer& peer = *peers_[static_cast<std::size_t>(sender)];
   PeerBuffers& buffers = peer.buffers;
-  const BufferOffer buffer = buffers.offer(place.memory, place.bytes, peer.may_lend());
+  const BufferOffer buffer = buffers.offer(place.memory, place.bytes, peer.may_announce());
   if (buffer.is_slow_to_copy && !place.takes_slow) {
     return nullptr;
   }
@@ -64,8 +65,8 @@ std::byte* MessagePuts::address_at(int sender, const Place& place) {
         buffers.confirm(buffer.id, place.memory - buffer.offset);
         return place.memory;
       }
-      if (peer.may_lend()) {
-        lend(sender, buffer);
+      if (peer.may_announce()) {
+        announce(sender, buffer);
       }
       return nullptr;
     case BufferOffer::State::kKnown:
@@ -77,20 +78,20 @@ std::byte* MessagePuts::address_at(int sender, const Place& place) {
   return nullptr;
 }
 
-// Of what `receiver` has lent. Partner: the release in lend(). A loan is not written again before
-// it has been answered.
+// Of what `receiver` has announced. Partner: the release in announce(). An announcement is not
+// written again before it has been answered.
 std::uint64_t MessagePuts::last_number_of(int receiver) const {
-  return line(receiver, world_.rank()).loan.number.load(std::memory_order_acquire);
+  return line(receiver, world_.rank()).announcement.number.load(std::memory_order_acquire);
 }
 
 void MessagePuts::map_buffer_of(int receiver) {
   const std::scoped_lock lock(mutex_);
-  map_loan(receiver);
+  map_announced(receiver);
 }
 
-void MessagePuts::map_loan(int receiver) {
+void MessagePuts::map_announced(int receiver) {
   Peer& peer = *peers_[static_cast<std::size_t>(receiver)];
-  const MessageLine::Loan& theirs = line(receiver, world_.rank()).loan;
+  const MessageLine::Announcement& theirs = line(receiver, world_.rank()).announcement;
   const std::uint64_t number = last_number_of(receiver);
   if (number == peer.mapped) {
     return;
@@ -126,7 +127,7 @@ bool MessagePuts::has_mapped_last_buffer_of(int receiver) {
          (peer.is_seen && last_number_of(receiver) == peer.mapped);
 }
 
-void MessagePuts::lend_to_all(std::byte* memory, std::size_t bytes) {
+void MessagePuts::announce_to_all(std::byte* memory, std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
   for (std::byte* at = memory; at < memory + bytes;) {
     const Result<Allocation> allocation = driver_.allocation_of(at);
@@ -140,19 +141,19 @@ void MessagePuts::lend_to_all(std::byte* memory, std::size_t bytes) {
     }
     at = allocation->base + allocation->bytes;
   }
-  lend_what_waits();
+  announce_what_waits();
 }
 
 void MessagePuts::keep_up() {
   const std::scoped_lock lock(mutex_);
-  lend_what_waits();
+  announce_what_waits();
 }
 
-void MessagePuts::lend_what_waits() {
+void MessagePuts::announce_what_waits() {
   for (int sender = 0; sender < world_.size(); ++sender) {
     Peer& peer = *peers_[static_cast<std::size_t>(sender)];
     read_answer(sender);
-    while (peer.may_lend() && !peer.waiting.empty()) {
+    while (peer.may_announce() && !peer.waiting.empty()) {
       std::byte* const memory = peer.waiting.front();
       peer.waiting.pop_front();
       const BufferOffer buffer = peer.buffers.offer(memory, 1);
@@ -162,13 +163,13 @@ void MessagePuts::lend_what_waits() {
       if (reaches(sender, buffer)) {
         peer.buffers.confirm(buffer.id, memory - buffer.offset);
       } else {
-        lend(sender, buffer);
+        announce(sender, buffer);
       }
     }
   }
 }
 
-bool MessagePuts::has_loans() {
+bool MessagePuts::has_announcements() {
   const std::scoped_lock lock(mutex_);
   for (int receiver = 0; receiver < world_.size(); ++receiver) {
     if (last_number_of(receiver) != peers_[static_cast<std::size_t>(receiver)]->mapped) {
@@ -178,10 +179,10 @@ bool MessagePuts::has_loans() {
   return false;
 }
 
-void MessagePuts::map_loans() {
+void MessagePuts::map_all_announced() {
   const std::scoped_lock lock(mutex_);
   for (int receiver = 0; receiver < world_.size(); ++receiver) {
-    map_loan(receiver);
+    map_announced(receiver);
   }
 }
 

@@ -223,7 +223,7 @@ Status CostForm::add_sends(int number, CostStep& out) {
     }
     const ChannelBinding& binding = flat_.strand().channels[at(channel)];
     if (binding.protocol == Protocol::kDirectGet) {
-      out.lends = true;
+      out.exposes = true;
       continue;
     }
     const std::vector<LaneId>& readers = flat_.schedule().channels[at(channel)].readers;

@@ -46,7 +46,7 @@ struct CostStep {
   std::vector<Wait> waits;
   const std::vector<Block>* lengths = nullptr;  // one message holds the tile of these blocks
   int length_count = 0;                         // of them, from the first on
-  bool lends = false;                           // ends when its readers have taken (direct_get)
+  bool exposes = false;                         // ends when its readers have taken (direct_get)
   bool awaited = false;                         // some step of this rank waits for it
 };
 

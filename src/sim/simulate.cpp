@@ -346,7 +346,7 @@ class Simulator {
         tell_free(lane, in);
       }
     }
-    if (step.lends && !stage_.is_released(lane)) {
+    if (step.exposes && !stage_.is_released(lane)) {
       stage_.lanes[at(number)].state = State::kLending;
     } else {
       complete(number);

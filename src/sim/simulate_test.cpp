@@ -333,7 +333,7 @@ TEST(Simulate, CallsFollowEachOtherOnEveryRank) {
 
 // A sender whose message is fetched by a copy engine hears of it a while later.
 TEST(Simulate, ALentMessageIsFreeWhenItsSenderKnows) {
-  const Topology machine = parse(R"(machine lent Two GPUs
+  const Topology machine = parse(R"(machine exposed Two GPUs
 source test chosen for round numbers
 gpu 0..1
 link gpu0 gpu1 nvlink 100 GB/s from test

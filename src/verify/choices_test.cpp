@@ -178,7 +178,7 @@ TEST(Bundles, DoNotOrderByTheCreditOfOnePath) {
   expect_refused(plan, "race: ");
 }
 
-struct Lent {
+struct Exposed {
   Schedule schedule;
   int first = 0;
   int second = 0;
@@ -186,21 +186,21 @@ struct Lent {
 
 // Rank 0 overwrites the source of `first` once `second` has been sent. That `first` has been read
 // by then follows from its own release, or from that of `second`, which its reader takes later.
-Lent overwritten_source() {
-  Builder b("lent", {.collective = Collective::kBroadcast, .ranks = 3});
+Exposed overwritten_source() {
+  Builder b("exposed", {.collective = Collective::kBroadcast, .ranks = 3});
   const int source = b.scratch("source", 1, 1);
   const int rest = b.scratch("rest", 1, 1);
-  const LaneId lender = b.lane(0, Need::kMove);
+  const LaneId sender = b.lane(0, Need::kMove);
   const LaneId writer = b.lane(0, Need::kMove);
   const LaneId reader = b.lane(1, Need::kMove);
   const LaneId relay = b.lane(2, Need::kMove);
-  const int first = b.channel(lender, reader);
+  const int first = b.channel(sender, reader);
   const int second = b.channel(writer, reader);
-  const int out = b.channel(lender, relay);
+  const int out = b.channel(sender, relay);
   const int back = b.channel(relay, writer);
-  b.copy(lender, {input_block(0)}, {output_block(0)});
-  b.copy(lender, {input_block(0)}, {scratch_block(source, 0)});
-  b.step(lender,
+  b.copy(sender, {input_block(0)}, {output_block(0)});
+  b.copy(sender, {input_block(0)}, {scratch_block(source, 0)});
+  b.step(sender,
          {.kind = StepKind::kSend, .from = {scratch_block(source, 0)}, .out = {first, out}});
   b.recv(relay, out, {output_block(0)});
   b.token(relay, {}, {back});
@@ -213,35 +213,35 @@ Lent overwritten_source() {
 }
 
 TEST(Bundles, MixTheirPathsSoThatProofsOfEachPathAreNotEnough) {
-  const Lent lent = overwritten_source();
+  const Exposed exposed = overwritten_source();
   const ChannelBinding get{.paths = {PathKind::kCma}, .protocol = Protocol::kDirectGet, .slots = 2};
   const ChannelBinding slots{.paths = {PathKind::kShm}, .slots = 2};
-  const std::vector<int> both{lent.first, lent.second};
+  const std::vector<int> both{exposed.first, exposed.second};
   for (const ChannelBinding& binding : {get, slots}) {
-    const Result<Proof> proof = verify(with_bundles(lent.schedule, both, binding));
+    const Result<Proof> proof = verify(with_bundles(exposed.schedule, both, binding));
     EXPECT_TRUE(proof.ok()) << proof.status().message();
   }
-  expect_refused(with_bundles(lent.schedule, {lent.first}, get), "race: ");
-  expect_refused(with_bundles(lent.schedule, both, bundle(Protocol::kDirectGet)), "race: ");
+  expect_refused(with_bundles(exposed.schedule, {exposed.first}, get), "race: ");
+  expect_refused(with_bundles(exposed.schedule, both, bundle(Protocol::kDirectGet)), "race: ");
   const Result<Proof> second =
-      verify(with_bundles(lent.schedule, {lent.second}, bundle(Protocol::kDirectGet)));
+      verify(with_bundles(exposed.schedule, {exposed.second}, bundle(Protocol::kDirectGet)));
   EXPECT_TRUE(second.ok()) << second.status().message();
 }
 
-// Every access is ordered, yet a slot holds what a lent block no longer does.
+// Every access is ordered, yet a slot holds what an exposed block no longer does.
 TEST(Bundles, MustCarryTheSameOnAllPaths) {
   Builder b("changed", {.collective = Collective::kAllGather, .ranks = 2});
   const int source = b.scratch("source", 1, 1);
   const int unused = b.scratch("unused", 1, 1);
   const auto main = b.lane_on_every_rank(Need::kMove);
-  const LaneId lender = b.lane(0, Need::kMove);
+  const LaneId sender = b.lane(0, Need::kMove);
   const LaneId reader = b.lane(1, Need::kMove);
-  const int data = b.channel(lender, reader);
-  const int sent = b.channel(lender, main[1]);
+  const int data = b.channel(sender, reader);
+  const int sent = b.channel(sender, main[1]);
   const int forth = b.channel(main[1], main[0]);
   const int written = b.channel(main[0], reader);
-  b.copy(lender, {input_block(0)}, {scratch_block(source, 0)});
-  b.step(lender,
+  b.copy(sender, {input_block(0)}, {scratch_block(source, 0)});
+  b.step(sender,
          {.kind = StepKind::kSend, .from = {scratch_block(source, 0)}, .out = {data, sent}});
   b.recv(main[1], sent, {output_block(0)});
   b.copy(main[1], {input_block(0)}, {output_block(1)});

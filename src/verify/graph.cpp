@@ -94,10 +94,10 @@ void Graph::add_steps() {
   const std::size_t runs = step_of_.size();
   for (std::size_t v = 0; v < runs; ++v) {
     const auto sent = program_->sent_by(step_of_[v]);
-    const bool lends = std::ranges::any_of(sent, [this](int message) {
+    const bool exposes = std::ranges::any_of(sent, [this](int message) {
       return may_hold(program_->binding(program_->messages()[static_cast<std::size_t>(message)]));
     });
-    if (lends) {
+    if (exposes) {
       const int end = static_cast<int>(step_of_.size());
       step_of_.push_back(step_of_[v]);
       finish_.push_back(end);

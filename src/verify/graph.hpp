@@ -21,15 +21,15 @@
 //
 // Who waits for whom on a bundle depends on the paths that its sender picks. Two graphs enclose all
 // of it (docs/decisions/0011-choices-at-run-time.md has the proofs):
-//   kTightest  credit by the slots of one path, release edges wherever a message may be lent. Every
-//              wait of every choice follows from its edges, and a sender that always picks one path
-//              waits for exactly that; so what is live here is live with every choice. A
+//   kTightest  credit by the slots of one path, release edges wherever a message may be exposed.
+//              Every wait of every choice follows from its edges, and a sender that always picks
+//              one path waits for exactly that; so what is live here is live with every choice. A
 //              topological order of it is an execution that every choice allows.
-//   kLoosest   credit by the slots of all paths, no release edge unless all paths lend. Its order
-//              holds with every choice, so races are looked for here. A message that is lent only
-//              by choice is read at a pair of nodes of its own: what follows the fetch follows the
-//              first, because the sender ends after it; what the fetch follows, the second follows.
-//              No path leads through either, so no other order rests on that choice.
+//   kLoosest   credit by the slots of all paths, no release edge unless all paths expose. Its order
+//              holds with every choice, so races are looked for here. A message that is exposed
+//              only by choice is read at a pair of nodes of its own: what follows the fetch follows
+//              the first, because the sender ends after it; what the fetch follows, the second
+//              follows. No path leads through either, so no other order rests on that choice.
 // Without bundles the two are equal.
 #pragma once
 
@@ -85,8 +85,9 @@ class Graph {
   // The node at which it has finished: another one only when it sends by direct_get.
   [[nodiscard]] int finish(int node) const { return finish_[static_cast<std::size_t>(node)]; }
 
-  // Where `recipient` fetches a message that is lent by choice, in the loosest graph: a read that
-  // comes before all that the first node comes before, and after all that the second comes after.
+  // Where `recipient` fetches a message that is exposed by choice, in the loosest graph: a read
+  // that comes before all that the first node comes before, and after all that the second comes
+  // after.
   struct Fetch {
     int before = 0;
     int after = 0;

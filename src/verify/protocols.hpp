@@ -5,7 +5,7 @@
 
 namespace sennit {
 
-// kNotProved when a sender has no block of its own to lend (direct_get), or a recipient has no
+// kNotProved when a sender has no block of its own to expose (direct_get), or a recipient has no
 // block of its own that the message itself belongs into (direct_put), for every protocol that a
 // message may use; or when a bundle mixes direct_put with another protocol.
 Status check_protocols(const FlatStrand& program);

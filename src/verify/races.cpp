@@ -25,7 +25,7 @@ class Accesses {
 
   std::vector<Access>& all() { return accesses_; }
 
-  // The reads of messages that are lent only if the sender of a bundle picks such a path.
+  // The reads of messages that are exposed only if the sender of a bundle picks such a path.
   struct PerhapsRead {
     int cell = 0;
     int node = 0;  // of the recipient
@@ -49,20 +49,20 @@ class Accesses {
     for (const int number : program_.taken_by(index)) {
       const FlatStrand::Message& message = program_.messages()[static_cast<std::size_t>(number)];
       put = put || program_.is_put(message, index);
-      const int lender = program_.steps()[static_cast<std::size_t>(message.sender)].rank;
+      const int sender = program_.steps()[static_cast<std::size_t>(message.sender)].rank;
       if (program_.is_lent(message)) {
         for (const Block& block : program_.source_blocks(message)) {
-          add(index, lender, block, false);
+          add(index, sender, block, false);
         }
       } else if (program_.is_perhaps_lent(message)) {
         for (const Block& block : program_.source_blocks(message)) {
-          perhaps_.push_back({.cell = cells_.of(lender, block),
+          perhaps_.push_back({.cell = cells_.of(sender, block),
                               .node = graph_.node(index, tile_),
                               .fetch = graph_.fetch(number, index, tile_)});
         }
       }
     }
-    // What is only lent is not read by the lender; what was put is read when it is passed on.
+    // What is only exposed is not read by the sender; what was put is read when it is passed on.
     const bool copies_out = std::ranges::any_of(program_.sent_by(index), [this](int number) {
       return !program_.is_lent(program_.messages()[static_cast<std::size_t>(number)]);
     });
@@ -326,7 +326,7 @@ Status check_overlaps(const FlatStrand& program, const Cells& cells) {
 
 Status check_scratch_reuse(const Graph& graph, const Cells& cells) {
   // A step waits for all users of the scratch instances that its own rank's steps name, and a
-  // lender waits for its reader. So only a put, which comes from a step of another rank, can reach
+  // sender waits for its reader. So only a put, which comes from a step of another rank, can reach
   // an instance too early.
   if (!is_put_into_scratch(graph.program())) {
     return {};

@@ -186,9 +186,9 @@ class SymbolicRun {
       SENNIT_RETURN_IF_ERROR(check_last_hop(index, message.channel));
     }
     if (program_.is_lent(message)) {
-      const int lender = program_.steps()[static_cast<std::size_t>(message.sender)].rank;
+      const int sender = program_.steps()[static_cast<std::size_t>(message.sender)].rank;
       for (const Block& block : program_.source_blocks(message)) {
-        SENNIT_RETURN_IF_ERROR(read(index, lender, block, values));
+        SENNIT_RETURN_IF_ERROR(read(index, sender, block, values));
       }
       contents_.insert(contents_.end(), values.begin(), values.end());
       return {};
@@ -206,16 +206,16 @@ class SymbolicRun {
   }
 
   // The order in which this runs is one that every choice of paths allows, so a message that is
-  // lent is read now, and must be what a slot was filled with when it was sent.
+  // exposed is read now, and must be what a slot was filled with when it was sent.
   Status check_same_on_all_paths(int index,
                                  const FlatStrand::Message& message,
                                  const Values& in_slot) {
-    const int lender = program_.steps()[static_cast<std::size_t>(message.sender)].rank;
-    Values lent;
+    const int sender = program_.steps()[static_cast<std::size_t>(message.sender)].rank;
+    Values exposed;
     for (const Block& block : program_.source_blocks(message)) {
-      lent.push_back(cell(lender, block));
+      exposed.push_back(cell(sender, block));
     }
-    return lent == in_slot || !checks_.same_on_all_paths
+    return exposed == in_slot || !checks_.same_on_all_paths
                ? Status()
                : wrong(index,
                        "takes from channel {} what depends on the path that its sender picks",

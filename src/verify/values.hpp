@@ -16,7 +16,7 @@ namespace sennit {
 struct ValueProof {
   ScaledParts scaled;         // what every output block was scaled in, exactly once
   bool reproducible = false;  // all outputs have the canonical expression tree
-  // What the ranks sent each other, message after message: when sent and, if lent, when read.
+  // What the ranks sent each other, message after message: when sent and, if exposed, when read.
   // Comparable between proofs with the same `order` and `expressions`.
   std::vector<int> messages;
   // The expression tree of every output block, rank after rank. Comparable between proofs with the

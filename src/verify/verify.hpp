@@ -21,8 +21,8 @@
 // What the proof takes for granted of whoever executes the plan, beyond schedule.hpp:
 //  - a step that sends by direct_get frees its `in` slots once it has consumed them, and ends, for
 //    lane successors and `after`, only when every reader has read its blocks;
-//  - the messages of a bundle are taken in the order in which they were sent, and a path that lends
-//    (direct_get) is picked only with the consequence above;
+//  - the messages of a bundle are taken in the order in which they were sent, and a path that
+//    exposes (direct_get) is picked only with the consequence above;
 //  - a message sent by direct_put is written when the sender runs, whether or not the recipient has
 //    come to its step;
 //  - `pre` scales what a step reads out of input blocks, and nothing else, and rounds it before it

@@ -106,13 +106,14 @@ struct MessageLine {
 
   // An allocation of this rank that the other is asked to map, since it sends messages there
   // (memory/message_puts.hpp).
-  struct Loan {
+  struct Announcement {
     std::atomic<std::uint64_t> number{0};  // from 1
     BufferOffer buffer;
     std::array<std::uint64_t, AgreementLine::kMaxRetired> retired{};
   };
-  Loan loan;
-  // To the other's loan of this number: where this rank sees the allocation; null: it cannot.
+  Announcement announcement;
+  // To the other's announcement of this number: where this rank sees the allocation; null: it
+  // cannot.
   struct Mapped {
     std::atomic<std::uint64_t> number{0};
     std::byte* base = nullptr;

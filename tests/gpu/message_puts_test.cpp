@@ -151,14 +151,14 @@ void pass(Ring& ring, const Message& m) {
 }
 
 // Packets at first; then what is said about mapping has been heard.
-void lend(Ring& ring, const Message& m) {
+void announce(Ring& ring, const Message& m) {
   for (int i = 0; i < 3; ++i) {
     pass(ring, m);
   }
 }
 
 void pass_at_any_alignment(Ring& ring) {
-  lend(ring, {.bytes = 1000});
+  announce(ring, {.bytes = 1000});
   for (const std::size_t from : {0, 1, 4, 8, 15}) {
     for (const std::size_t to : {0, 1, 4, 12, 15}) {
       for (const std::size_t bytes :
@@ -174,7 +174,7 @@ void pass_at_any_alignment(Ring& ring) {
 
 void pass_often_without_waiting(Ring& ring) {
   const Message m{.bytes = 300'007};
-  lend(ring, m);
+  announce(ring, m);
   for (int i = 0; i < 200; ++i) {
     each(ring, [&](RingRank& rank) { rank.post(m); });
   }
@@ -184,7 +184,7 @@ void pass_often_without_waiting(Ring& ring) {
 void pass_into_other_memory(Ring& ring) {
   for (std::size_t generation = 0; generation < 5; ++generation) {
     each(ring, [](RingRank& rank) { rank.renew(); });
-    lend(ring, {.from = generation, .bytes = 200'000});
+    announce(ring, {.from = generation, .bytes = 200'000});
   }
 }
 
@@ -195,7 +195,7 @@ void replay(Ring& ring) {
     each(ring, [&](RingRank& rank) { graphs.push_back(rank.capture(m, 3)); });
   };
   capture();  // of packets, between processes
-  lend(ring, m);
+  announce(ring, m);
   capture();
   each(ring, [](RingRank& rank) { rank.poison(); });
   for (int i = 0; i < 50; ++i) {
@@ -239,7 +239,7 @@ TEST_F(MessagePuts, AreReplayed) { replay(ring_); }
 // And what it sends later is not stored: the offer has been withdrawn.
 TEST_F(MessagePuts, ASenderThatNeverCallsIsNamedAtTheDeadline) {
   const Message m{.bytes = 300'007};
-  lend(ring_, m);
+  announce(ring_, m);
   each(ring_, [](RingRank& rank) { rank.poison(); });
   RingRank& waits = *ring_[1];
   waits.use_device();

@@ -194,7 +194,7 @@ TEST_F(PublicReports, CommunicatorsGiveTheirMemoryBack) {
 }
 
 // github.com/openucx/ucx/issues/7110, github.com/ofiwg/libfabric/issues/10162: memory of a pool
-// cannot be lent to other processes as that of cudaMalloc is.
+// cannot be announced to other processes as that of cudaMalloc is.
 TEST_F(PublicReports, MemoryOfPoolsServes) {
   run([](GpuProcess& self) {
     const Buffer sizes(kLarge);

@@ -165,7 +165,7 @@ def read_only() -> Any:
         ((np.array(["text"]),), sennit.InvalidArgument, "elements are of type <U4"),
         ((np.zeros(2, "f4,i4"),), sennit.InvalidArgument, "no array of numbers"),
         ((np.zeros(2, "M8[s]"),), sennit.InvalidArgument, r"type datetime64\[s\]"),
-        ((Refusing(),), sennit.InvalidArgument, "does not lend its memory: it is elsewhere"),
+        ((Refusing(),), sennit.InvalidArgument, "does not export its memory: it is elsewhere"),
         ((np.ones(4), read_only()), sennit.InvalidArgument, "out is read-only"),
         ((np.ones(4), np.ones(5)), sennit.InvalidArgument, "out has 5 elements"),
         ((np.ones(4), np.ones(4, np.int64)), sennit.InvalidArgument, "x is float64, but out is"),

@@ -76,7 +76,7 @@ nb::ndarray<nb::ro> import_array(nb::handle form, nb::handle object, const Memor
     if (PyCapsule_CheckExact(form.ptr()) != 0) {
       raise(SENNIT_INVALID_ARGUMENT,
             request.name + " (" + class_name(object) +
-                ") lends its memory in a form of DLPack that this build does not know");
+                ") exports its memory in a form of DLPack that this build does not know");
     }
     refuse(form, object, request.name);
   }

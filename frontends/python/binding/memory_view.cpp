@@ -143,7 +143,7 @@ void refuse_lazy(nb::handle object, const std::string& name) {
                                         const std::string& name,
                                         const nb::python_error& why) {
   raise(SENNIT_INVALID_ARGUMENT,
-        name + " (" + class_name(object) + ") does not lend its memory: " +
+        name + " (" + class_name(object) + ") does not export its memory: " +
             nb::cast<std::string>(nb::str(why.value())) + ". Pass a plain copy of it");
 }
 

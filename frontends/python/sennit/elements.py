@@ -37,7 +37,7 @@ def typed(array: NDArray[Any], dtype: str) -> Typed:
 
 
 def bits_of(x: Any) -> Typed | None:
-    """The bits of x where it is `Typed` or an array of ml_dtypes, which lend no buffer."""
+    """The bits of x where it is `Typed` or an array of ml_dtypes, which export no buffer."""
     if isinstance(x, Typed):
         return x
     if isinstance(x, np.ndarray) and x.dtype.name in _CARRIERS:

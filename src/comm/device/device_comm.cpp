@@ -342,7 +342,7 @@ void DeviceComm::expect_use_of(void* memory, std::size_t bytes) {
   }
   const DeviceScope scope(driver_, device_);
   if (scope.status().ok()) {
-    context_->message_puts()->lend_to_all(static_cast<std::byte*>(memory), bytes);
+    context_->message_puts()->announce_to_all(static_cast<std::byte*>(memory), bytes);
   }
 }
 
@@ -356,8 +356,8 @@ void DeviceComm::map_registered_buffers(std::span<const Call> calls) {
     const Result<bool> is_capturing = driver_.is_capturing(call.stream);
     return !is_capturing.ok() || *is_capturing;
   };
-  if (buffers->has_loans() && std::ranges::none_of(calls, may_be_captured)) {
-    buffers->map_loans();
+  if (buffers->has_announcements() && std::ranges::none_of(calls, may_be_captured)) {
+    buffers->map_all_announced();
   }
 }
 

@@ -31,9 +31,9 @@ class OfferingMessages : public OfferingGpus {
     rank.finish();
     meet();
   }
-  // After this, receivers know who reaches their memory: the first call lends it, by the second one
-  // its senders have mapped it, and the third one reads that.
-  void lend(const Rank& rank, const Calls& calls) {
+  // After this, receivers know who reaches their memory: the first call announces it, by the second
+  // one its senders have mapped it, and the third one reads that.
+  void announce(const Rank& rank, const Calls& calls) {
     post_and_meet(rank, calls);
     post_and_meet(rank, calls);
   }
@@ -67,7 +67,7 @@ TEST_F(OfferingMessages, ByThemselvesFromTheirSizeOn) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
     std::byte* const in = incoming(rank);
-    lend(rank, around(rank, out, in, kOfLl));
+    announce(rank, around(rank, out, in, kOfLl));
     const int before = announced(rank);
     for (const std::int64_t count : {kOfLl128 - 1, kOfLl128}) {
       post_and_meet(rank, requested(around(rank, out, in, count), ""));
@@ -94,7 +94,7 @@ TEST_F(OfferingMessages, AnyAlignmentAndLength) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
     std::byte* const in = incoming(rank);
-    lend(rank, around(rank, out, in, kOfLl));
+    announce(rank, around(rank, out, in, kOfLl));
     const int before = announced(rank);
     int messages = 0;
     for (const std::int64_t from : {0, 1, 2, 4, 7, 8, 15, 16}) {
@@ -280,7 +280,7 @@ TEST_F(OfferingMessages, MemoryThatCannotBeMappedStaysWithPackets) {
     std::byte* const out = outgoing(rank);
     auto* const pooled = static_cast<std::byte*>(take(rank.cuda->allocate_private(kLarge)));
     std::byte* const in = incoming(rank);
-    rank.cuda->fail("import_memory");  // of what the next rank lends
+    rank.cuda->fail("import_memory");  // of what the next rank announces
     const int imports = rank.cuda->calls("import_memory");
     for (std::byte* const to : {pooled, in}) {
       for (int i = 0; i < 4; ++i) {
@@ -336,7 +336,7 @@ TEST_F(OfferingMessages, AreCapturedAndReplayedAndMapNothingMeanwhile) {
     EXPECT_EQ(rank.cuda->calls("import_memory"), imports);
     EXPECT_EQ(announced(rank), 0);
     meet();
-    lend(rank, calls);
+    announce(rank, calls);
     const int before = announced(rank);
     const FakeGraph puts = captured();
     EXPECT_EQ(announced(rank), before + 3);
@@ -390,7 +390,7 @@ TEST_F(OfferingMessages, AnEndThatNeverCallsIsNamedAtTheDeadline) {
     run([&](Rank& rank) {
       std::byte* const out = outgoing(rank);
       std::byte* const in = incoming(rank);
-      lend(rank, around(rank, out, in, kOfLl));
+      announce(rank, around(rank, out, in, kOfLl));
       std::memset(in, 0xa5, kOfLl);
       meet();
       const int peer = is_send ? next_of(rank, kRanks) : previous_of(rank, kRanks);
@@ -419,7 +419,7 @@ class OfferingAlone : public OfferingMessages {
     run([&](Rank& rank) {
       std::byte* const out = outgoing(rank);
       std::byte* const in = incoming(rank);
-      lend(rank, around(rank, out, in, kOfLl));
+      announce(rank, around(rank, out, in, kOfLl));
       std::memset(in, 0xa5, kOfLl);
       meet();
       const Calls end = requested(
@@ -472,7 +472,7 @@ TEST_F(OfferingMessages, GiveBackAllThatTheyTook) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
     std::byte* const in = incoming(rank);
-    lend(rank, around(rank, out, in, kOfLl));
+    announce(rank, around(rank, out, in, kOfLl));
     post_and_meet(rank, around(rank, out, in, kOfLl));
     expect_nothing_left(rank, {out, in});
   });

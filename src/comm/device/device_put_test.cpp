@@ -69,7 +69,7 @@ class PuttingGpus : public OfferingGpus {
     meet();
   }
   // After this, all ranks offer their outputs: see OfferingMessages.
-  void lend(const Rank& rank, const Operation& op) {
+  void announce(const Rank& rank, const Operation& op) {
     call_and_meet(rank, op);
     call_and_meet(rank, op);
   }
@@ -100,7 +100,7 @@ TEST_F(PuttingGpus, StoreWhatARootSendsOrGets) {
          {Collective::kBroadcast, Collective::kScatter, Collective::kGather}) {
       fill(rank, kCount * kRanks, kCount * kRanks);
       const Operation op = requested(rank, collective);
-      lend(rank, op);
+      announce(rank, op);
       const int before = announced(rank);
       std::memset(rank.recv, 0xa5, static_cast<std::size_t>(kCount * 4));
       call_and_meet(rank, op);
@@ -123,7 +123,7 @@ TEST_F(PuttingGpus, InPlace) {
     rank.send = rank.recv + std::int64_t{rank.rank} * kCount * 4;
     write(rank, rank.send, kCount);
     const Operation op = requested(rank, Collective::kAllGather);
-    lend(rank, op);
+    announce(rank, op);
     const int before = announced(rank);
     call_and_meet(rank, op);
     check_blocks(rank, Collective::kAllGather, kCount);
@@ -179,7 +179,7 @@ TEST_F(PuttingGpus, DoWhatCopyEnginesLeave) {
           requested(rank, collective, collective == Collective::kAllToAll ? kMany / 4 : kMany);
       op.request.protocol.clear();
       const int before = rank.cuda->calls("import_memory");
-      lend(rank, op);
+      announce(rank, op);
       const bool is_put = rank.cuda->calls("import_memory") - before == kRanks - 1;
       EXPECT_EQ(is_put, collective == Collective::kAllGather) << "the other may not be in place";
     }
@@ -248,7 +248,7 @@ TEST_F(PuttingGpus, AreReplayedFromGraphs) {
   run([this](Rank& rank) {
     fill(rank, kCount, kCount * kRanks);
     const Operation op = requested(rank, Collective::kAllGather);
-    lend(rank, op);
+    announce(rank, op);
     call_and_meet(rank, op);
     const int imports = rank.cuda->calls("import_memory");
     const int before = announced(rank);
@@ -341,7 +341,7 @@ TEST_F(PuttingGpus, AreGivenUpWhereTheStreamCannotBeAsked) {
     fill(rank, kCount, kCount * kRanks);
     if (rank.rank == 1) {
       // Before, it is asked for the order of calls, and whether it may map what the others have
-      // lent by then, and does not.
+      // announced by then, and does not.
       rank.cuda->fail("is_capturing", 3);
     }
     const Status status = call_last(rank, 1, requested(rank, Collective::kAllGather));

@@ -172,9 +172,9 @@ Result<bool> CopyEngines::run(const Call& call) {
   const BufferNeeds needs = buffer_needs(op, world_.rank(), world_.size());
   const stream::Extent extent{op.count, static_cast<std::int64_t>(size_bytes(op.dtype))};
   request.takes_part = can_run(call, extent, capturing);
-  request.output = {program.lends_output() ? op.recv : nullptr, needs.output_bytes};
+  request.output = {program.exposes_output() ? op.recv : nullptr, needs.output_bytes};
   request.input = {program.has_inputs_read() ? op.send : nullptr, needs.input_bytes};
-  if (program.lends_staging()) {
+  if (program.exposes_staging()) {
     request.staging = {engine_->staging().memory(), engine_->staging().bytes()};
   }
   request.scalar = op.scaling.scalar;

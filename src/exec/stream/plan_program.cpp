@@ -81,14 +81,14 @@ const StreamProgram* PlanProgram::alone() const {
                                             : nullptr;
 }
 
-bool PlanProgram::lends_output() const {
+bool PlanProgram::exposes_output() const {
   return !by_leader.empty() || std::ranges::any_of(strands, [](const StrandProgram& strand) {
     const auto* const straight = std::get_if<StreamProgram>(&strand.program);
     return straight != nullptr && !straight->arrivals.empty();
   });
 }
 
-bool PlanProgram::lends_staging() const { return alone() != nullptr && alone()->is_staged(); }
+bool PlanProgram::exposes_staging() const { return alone() != nullptr && alone()->is_staged(); }
 
 bool PlanProgram::may_be_in_place() const {
   return std::ranges::all_of(by_leader, &StreamProgram::may_be_in_place) &&

@@ -28,8 +28,8 @@ struct PlanProgram {
   // The only strand, if it goes straight; else null.
   [[nodiscard]] const StreamProgram* alone() const;
   // What other ranks write of this rank's memory.
-  [[nodiscard]] bool lends_output() const;
-  [[nodiscard]] bool lends_staging() const;
+  [[nodiscard]] bool exposes_output() const;
+  [[nodiscard]] bool exposes_staging() const;
   // Whether other ranks read its input.
   [[nodiscard]] bool has_inputs_read() const { return !by_leader.empty(); }
   [[nodiscard]] bool may_be_in_place() const;

@@ -16,7 +16,7 @@ struct Source {
 };
 
 // A block of the input, and the channel by which another rank gets it.
-struct Lent {
+struct Exposed {
   Block block;
   int channel = 0;
 };
@@ -142,7 +142,7 @@ class Compiler {
           SENNIT_ASSIGN_OR_RETURN(const Departure departure,
                                   departure_of(step.from.front(), channel));
           program_.departures.push_back(departure);
-          lent_.push_back({step.from.front(), channel});
+          exposed_.push_back({step.from.front(), channel});
         }
         return {};
       case StepKind::kRecv:
@@ -370,9 +370,9 @@ class Compiler {
       const bool is_alone = std::ranges::none_of(all, [&](const Write& other) {
         return &other != &write && (other.to == write.to || other.own_source == write.to);
       });
-      return is_alone && std::ranges::all_of(lent_, [&](const Lent& lent) {
-               return cell(lent.block, in_place) != write.to ||
-                      std::ranges::find(write.follows, lent.channel) != write.follows.end();
+      return is_alone && std::ranges::all_of(exposed_, [&](const Exposed& exposed) {
+               return cell(exposed.block, in_place) != write.to ||
+                      std::ranges::find(write.follows, exposed.channel) != write.follows.end();
              });
     });
   }
@@ -380,7 +380,7 @@ class Compiler {
   const Schedule& schedule_;
   std::span<const ChannelBinding> channels_;
   StreamProgram program_;
-  std::vector<Lent> lent_;
+  std::vector<Exposed> exposed_;
   std::vector<Write> writes_;
   std::vector<std::pair<Block, int>> forwards_;  // of the output, and the channels they leave by
 };

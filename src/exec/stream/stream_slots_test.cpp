@@ -348,15 +348,15 @@ TEST(StreamSlots, NeedsRings) {
 
 TEST(PlanProgram, KnowsWhereOthersWriteOnARank) {
   const PlanProgram all = take(compile_plan(plan_of({.share = 100}), 0));
-  EXPECT_TRUE(all.lends_output()) << "strand 0 carries nothing, but its words are walked";
-  EXPECT_FALSE(all.lends_staging());
+  EXPECT_TRUE(all.exposes_output()) << "strand 0 carries nothing, but its words are walked";
+  EXPECT_FALSE(all.exposes_staging());
   EXPECT_EQ(all.alone(), nullptr);
   Plan alone = plan_of({.share = 100});
   alone.strands.erase(alone.strands.begin());
-  EXPECT_FALSE(take(compile_plan(alone, 0)).lends_output());
+  EXPECT_FALSE(take(compile_plan(alone, 0)).exposes_output());
   const Plan broadcast = plan_of({.collective = Collective::kBroadcast, .ranks = 2});
-  EXPECT_FALSE(take(compile_plan(broadcast, broadcast.problem().root)).lends_output());
-  EXPECT_TRUE(take(compile_plan(broadcast, broadcast.problem().root + 1)).lends_output());
+  EXPECT_FALSE(take(compile_plan(broadcast, broadcast.problem().root)).exposes_output());
+  EXPECT_TRUE(take(compile_plan(broadcast, broadcast.problem().root + 1)).exposes_output());
   EXPECT_FALSE(
       take(compile_plan(plan_of({.collective = Collective::kAllToAll, .slots = "direct"}), 0))
           .may_be_in_place());

@@ -61,7 +61,7 @@ class Execution {
     while (true) {
       std::vector<LaneState*> ready;
       for (LaneState& lane : lanes_) {
-        if (!is_done(lane) && (lane.lending ? is_released(lane) : may_start(lane))) {
+        if (!is_done(lane) && (lane.exposing ? is_released(lane) : may_start(lane))) {
           ready.push_back(&lane);
         }
       }
@@ -80,7 +80,7 @@ class Execution {
     int burst = 1;
     int tile = 0;  // first of its burst
     int step = 0;
-    bool lending = false;
+    bool exposing = false;
   };
 
   [[nodiscard]] bool is_done(const LaneState& lane) const {
@@ -198,7 +198,7 @@ class Execution {
   }
 
   void advance(LaneState& lane) {
-    if (!lane.lending) {
+    if (!lane.exposing) {
       for (const int channel : step_of(lane).in) {
         taken_[static_cast<std::size_t>(channel)][reader_of(channel, lane.rank)] +=
             tiles_with(channel, lane);
@@ -206,12 +206,12 @@ class Execution {
       for (const int channel : step_of(lane).out) {
         sent_[static_cast<std::size_t>(channel)] += tiles_with(channel, lane);
       }
-      lane.lending = !is_released(lane);
-      if (lane.lending) {
+      lane.exposing = !is_released(lane);
+      if (lane.exposing) {
         return;
       }
     }
-    lane.lending = false;
+    lane.exposing = false;
     for (int tile = lane.tile; tile < end_tile(lane); ++tile) {
       finished_[{lane.rank, lane.id, lane.step, tile}] = true;
     }

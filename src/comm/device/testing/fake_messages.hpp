@@ -136,7 +136,7 @@ class FakeMessages : public FakeGpus {
 
   // After this copy engines put what a rank sends there, if it finds out in time where to.
   void introduce_well(const Rank& rank, std::byte* out, std::byte* in) {
-    introduce(rank, out, in);  // who receives lends the memory
+    introduce(rank, out, in);  // who receives announces the memory
     introduce(rank, out, in);  // who sends maps it
   }
   // Until `receiver` has posted what it expects next from this rank.
