@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,9 @@ using ucx::Functions;
 constexpr unsigned kMessageId = 0;
 // To cut a connection off takes microseconds; a peer that is stuck cannot delay it.
 constexpr std::chrono::seconds kCloseTime{1};
-constexpr std::chrono::milliseconds kLeaveTime{20};
+// A peer on a busy machine may not run for some ten milliseconds.
+constexpr std::chrono::milliseconds kLeaveTime{100};
+constexpr std::chrono::milliseconds kLeaveNap{1};
 
 class Card final : public UcxCard {
  public:
@@ -157,10 +160,13 @@ Card::~Card() {
     close(static_cast<int>(e));
   }
   if (worker_ != nullptr) {
-    // UCX 1.13 aborts the process if it still has its own answer to a new connection to send.
+    // UCX 1.13 aborts the process if it still has its own answer to a new connection to send. That
+    // needs the peer, which shares the cores where nodes are virtual ones.
     const auto end = std::chrono::steady_clock::now() + kLeaveTime;
     while (std::chrono::steady_clock::now() < end) {
-      progress();
+      if (!progress()) {
+        std::this_thread::sleep_for(kLeaveNap);
+      }
     }
     functions_.ucp_worker_destroy(worker_);
   }
