@@ -116,8 +116,6 @@ Status Card::open_context(const UcxCardOptions& options) {
   if (!options.is_rdma) {
     // Copied messages end while a part of them may wait for room in the socket.
     functions_.ucp_config_modify(config, "ZCOPY_THRESH", "1");
-    // By default messages arrive in pieces of 64 KB, each with system calls, and a copy joins them.
-    functions_.ucp_config_modify(config, "TCP_RX_SEG_SIZE", "256k");
   }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
