@@ -18,6 +18,7 @@ namespace sennit::ucx {
   SENNIT_UCX_FUNCTION(ucp_cleanup)                    \
   SENNIT_UCX_FUNCTION(ucp_worker_create)              \
   SENNIT_UCX_FUNCTION(ucp_worker_destroy)             \
+  SENNIT_UCX_FUNCTION(ucp_worker_flush_nbx)           \
   SENNIT_UCX_FUNCTION(ucp_worker_get_address)         \
   SENNIT_UCX_FUNCTION(ucp_worker_release_address)     \
   SENNIT_UCX_FUNCTION(ucp_worker_progress)            \

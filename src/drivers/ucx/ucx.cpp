@@ -82,6 +82,7 @@ class Card final : public UcxCard {
   ucp_request_param_t parameters(Request* request) const;
   void follow(ucs_status_ptr_t result, Request* request, Endpoint& endpoint);
   void end_request(Request* request, ucs_status_t status);
+  bool has_more_to_send();
   Status open_context(const UcxCardOptions& options);
   Status open_worker();
 
@@ -158,19 +159,29 @@ Card::~Card() {
     close(static_cast<int>(e));
   }
   if (worker_ != nullptr) {
-    // UCX 1.13 aborts the process if it still has its own answer to a new connection to send. That
-    // needs the peer, which shares the cores where nodes are virtual ones.
+    // A peer may still be connecting to this card. It shares the cores where nodes are virtual ones.
     const auto end = std::chrono::steady_clock::now() + kLeaveTime;
     while (std::chrono::steady_clock::now() < end) {
       if (!progress()) {
         std::this_thread::sleep_for(kLeaveNap);
       }
     }
+    if (has_more_to_send()) {
+      // UCX 1.13 aborts the process if that is its own answer to a new connection. So the worker
+      // stays until the process ends; nothing runs it any more.
+      return;
+    }
     functions_.ucp_worker_destroy(worker_);
   }
   if (context_ != nullptr) {
     functions_.ucp_cleanup(context_);
   }
+}
+
+// Also of its own.
+bool Card::has_more_to_send() {
+  const ucp_request_param_t params{};
+  return UCS_PTR_IS_PTR(functions_.ucp_worker_flush_nbx(worker_, &params));
 }
 
 Result<int> Card::connect(std::string_view address) {
