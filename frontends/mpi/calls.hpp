@@ -7,6 +7,7 @@
 
 #include "buffers.hpp"
 #include "front.hpp"
+#include "shadows.hpp"
 
 #include <algorithm>
 #include <array>
@@ -25,6 +26,8 @@ namespace sennit_mpi {
 struct GatherPlan;
 template <class Abi, class Start>
 struct Reducing;
+template <class Abi, class N, class D>
+struct DeviceRoles;
 
 constexpr const char* kRefused = "arguments that the MPI refuses";
 
@@ -78,76 +81,94 @@ class Calls {
   using Request = typename Abi::Request;
   using Info = typename Abi::Info;
 
-  // Each collective, and its nonblocking form: run() or begin() of what prepare_X() makes of it,
-  // where that is something, else the MPI's.
-#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries)  \
-  static int stem parameters {                                                          \
-    const CountedCall counted("MPI_" #name);                                            \
-    return front().guard(comm, [&] {                                                    \
-      if (Taken* const taken = front().taking(comm, Call::k##name, true)) {             \
-        if (auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments)) {            \
-          return front().run(*taken, *call);                                            \
-        }                                                                               \
-      }                                                                                 \
-      return pass_on(                                                                   \
-          same_width().stem,                                                            \
-          front().functions.plain.stem,                                                 \
-          [&] { return static_cast<std::size_t>(entries); },                            \
-          comm,                                                                         \
-          SENNIT_MPI_LIST arguments);                                                   \
-    });                                                                                 \
-  }                                                                                     \
-  static int i_##stem(SENNIT_MPI_LIST parameters, Request* request) {                   \
-    const CountedCall counted("MPI_" #nonblocking);                                     \
-    return front().guard(comm, [&] {                                                    \
-      if (Taken* const taken = front().taking(comm, Call::k##nonblocking, false)) {     \
-        auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments);                  \
-        if (call && may_return_before_its_end(*call)) {                                 \
-          return front().begin(*taken, std::move(*call), request);                      \
-        }                                                                               \
-      }                                                                                 \
-      return pass_on(                                                                   \
-          same_width().i_##stem,                                                        \
-          front().functions.plain.i_##stem,                                             \
-          [&] { return static_cast<std::size_t>(entries); },                            \
-          comm,                                                                         \
-          SENNIT_MPI_LIST arguments,                                                    \
-          request);                                                                     \
-    });                                                                                 \
-  }                                                                                     \
-  static int init_##stem(SENNIT_MPI_LIST parameters, Info info, Request* request) {     \
-    const CountedCall counted("MPI_" #name "_init");                                    \
-    return front().guard(comm, [&] {                                                    \
-      if (Taken* const taken = front().taking_persistent(comm, Call::k##name##_init)) { \
-        auto call = prepare_##stem(*taken, SENNIT_MPI_LIST arguments);                  \
-        int code = 0;                                                                   \
-        if (call && may_return_before_its_end(*call) &&                                 \
-            front().make_persistent(*taken, std::move(*call), request, code)) {         \
-          return code;                                                                  \
-        }                                                                               \
-      }                                                                                 \
-      return pass_on(                                                                   \
-          same_width().init_##stem,                                                     \
-          front().functions.plain.init_##stem,                                          \
-          [&] { return static_cast<std::size_t>(entries); },                            \
-          comm,                                                                         \
-          SENNIT_MPI_LIST arguments,                                                    \
-          info,                                                                         \
-          request);                                                                     \
-    });                                                                                 \
+  // Each collective, its nonblocking and its persistent form: what prepare_X() makes of it, where
+  // that is something, else the MPI's.
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries)            \
+  static int stem parameters {                                                                    \
+    const CountedCall counted("MPI_" #name);                                                      \
+    return front().guard(comm, [&] {                                                              \
+      return run(                                                                                 \
+          Call::k##name,                                                                          \
+          comm,                                                                                   \
+          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },        \
+          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); },   \
+          [&] { return SENNIT_MPI_PASS_ON(stem, entries, SENNIT_MPI_LIST arguments); });          \
+    });                                                                                           \
+  }                                                                                               \
+  static int i_##stem(SENNIT_MPI_LIST parameters, Request* request) {                             \
+    const CountedCall counted("MPI_" #nonblocking);                                               \
+    return front().guard(comm, [&] {                                                              \
+      return begin(                                                                               \
+          {front().taking(comm, Call::k##nonblocking, false), comm, request, false},              \
+          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },        \
+          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); },   \
+          [&](Taken& taken, auto call) {                                                          \
+            return std::optional(front().begin(taken, std::move(call), request));                 \
+          },                                                                                      \
+          [&] { return SENNIT_MPI_PASS_ON(i_##stem, entries, SENNIT_MPI_LIST arguments, request); }); \
+    });                                                                                           \
+  }                                                                                               \
+  static int init_##stem(SENNIT_MPI_LIST parameters, Info info, Request* request) {               \
+    const CountedCall counted("MPI_" #name "_init");                                              \
+    return front().guard(comm, [&] {                                                              \
+      return begin(                                                                               \
+          {front().taking_persistent(comm, Call::k##name##_init), comm, request, true},           \
+          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },        \
+          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); },   \
+          [&](Taken& taken, auto call) {                                                          \
+            return front().make_persistent(taken, std::move(call), request);                      \
+          },                                                                                      \
+          [&] {                                                                                   \
+            return SENNIT_MPI_PASS_ON(                                                            \
+                init_##stem, entries, SENNIT_MPI_LIST arguments, info, request);                  \
+          });                                                                                     \
+    });                                                                                           \
   }
+#define SENNIT_MPI_PASS_ON(stem, entries, ...) \
+  pass_on(same_width().stem,                   \
+          front().functions.plain.stem,        \
+          [&] { return static_cast<std::size_t>(entries); }, \
+          comm,                                \
+          __VA_ARGS__)
 #define SENNIT_MPI_OTHER(name, stem, parameters)
 #include "calls.def"
+#undef SENNIT_MPI_PASS_ON
 
  private:
+  friend struct DeviceRoles<Abi, N, D>;
+
   static constexpr bool kIsPlain = std::is_same_v<N, int>;
   using Taken = Member<Abi>;
+  using Roles = DeviceRoles<Abi, N, D>;
 
   // What a call becomes; nothing, and counted as passed on: it is for the MPI.
 #define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries) \
   static auto prepare_##stem(const Taken& taken, SENNIT_MPI_LIST parameters);
 #define SENNIT_MPI_OTHER(name, stem, parameters)
 #include "calls.def"
+
+  // A blocking call: `shadow` describes its buffers, `prepare` makes what runs on the library, and
+  // `pass` lets the MPI run it.
+  template <class Shadow, class Prepare, class Pass>
+  static int run(Call name, Comm comm, Shadow&& shadow, Prepare&& prepare, Pass&& pass);
+  struct Begun {
+    Taken* taken;  // null: by the MPI
+    Comm comm;
+    Request* request;
+    bool is_persistent;
+  };
+  // One that goes on after it has returned, by `start`, which may find that it cannot.
+  template <class Shadow, class Prepare, class Start, class Pass>
+  static int begin(
+      Begun begun, Shadow&& shadow, Prepare&& prepare, Start&& start, Pass&& pass);
+  template <class Prepare, class Pass>
+  static int run_on_host(Taken* taken, Prepare&& prepare, Pass&& pass);
+  template <class Prepare, class Start>
+  static std::optional<int> begin_on_host(Taken* taken, Prepare&& prepare, Start&& start);
+  static Shadows<Abi> no_shadows_yet(const Cuda& cuda) {
+    auto* const running = front().running();
+    return {cuda, running->type_rows, running->datatypes, packer()};
+  }
 
   static Front<Abi>& front() { return *front_in_use<Abi>; }
   static const typename Functions<Abi>::template Counted<N, D>& same_width() {
@@ -337,5 +358,100 @@ class Calls {
                                 Type type,
                                 Op op);
 };
+
+template <class Abi, class N, class D>
+template <class Prepare, class Pass>
+int Calls<Abi, N, D>::run_on_host(Taken* taken, Prepare&& prepare, Pass&& pass) {
+  if (taken != nullptr) {
+    if (auto call = prepare(*taken)) {
+      return front().run(*taken, *call);
+    }
+  }
+  return pass();
+}
+
+template <class Abi, class N, class D>
+template <class Shadow, class Prepare, class Pass>
+int Calls<Abi, N, D>::run(
+    Call name, Comm comm, Shadow&& shadow, Prepare&& prepare, Pass&& pass) {
+  Taken* const taken = front().taking(comm, name, true);
+  if (name == Call::kBarrier) {
+    return run_on_host(taken, prepare, pass);
+  }
+  const bool is_asked = taken != nullptr && taken->gpus.is_asked();
+  const Cuda* const cuda = front().running() != nullptr ? Cuda::find() : nullptr;
+  if (cuda == nullptr) [[likely]] {
+    if (is_asked) {
+      front().can_run_on_gpus(*taken, -1);
+    }
+    return run_on_host(taken, prepare, pass);
+  }
+  Shadows<Abi> shadows = no_shadows_yet(*cuda);
+  shadow(shadows);
+  if (is_asked && front().can_run_on_gpus(*taken, shadows.gpu())) {
+    if (auto call = prepare(*taken)) {
+      return front().run_on_gpus(*cuda, *taken, *call);
+    }
+  }
+  if (!shadows.are_needed()) {
+    return run_on_host(taken, prepare, pass);
+  }
+  front().share.copy();
+  shadows.copy_in();
+  const int code = run_on_host(taken, prepare, pass);
+  if (code == 0) {
+    shadows.copy_out();
+  }
+  return code;
+}
+
+template <class Abi, class N, class D>
+template <class Prepare, class Start>
+std::optional<int> Calls<Abi, N, D>::begin_on_host(Taken* taken, Prepare&& prepare, Start&& start) {
+  if (taken != nullptr) {
+    auto call = prepare(*taken);
+    if (call && may_return_before_its_end(*call)) {
+      return start(*taken, std::move(*call));
+    }
+  }
+  return std::nullopt;
+}
+
+template <class Abi, class N, class D>
+template <class Shadow, class Prepare, class Start, class Pass>
+int Calls<Abi, N, D>::begin(Begun begun,
+                            Shadow&& shadow,
+                            Prepare&& prepare,
+                            Start&& start,
+                            Pass&& pass) {
+  const Cuda* const cuda = front().running() != nullptr ? Cuda::find() : nullptr;
+  if (cuda != nullptr) {
+    Shadows<Abi> shadows = no_shadows_yet(*cuda);
+    shadow(shadows);
+    if (shadows.are_needed()) {
+      front().share.copy();
+      shadows.copy_in();
+      const std::optional<int> code =
+          begin_on_host(begun.taken, prepare, [&](Taken& member, auto call) {
+            using Shadowed = ShadowedCall<Abi, decltype(call)>;
+            return start(member, Shadowed{std::move(call), std::move(shadows)});
+          });
+      if (code) {
+        return *code;
+      }
+      if (front().running()->requests.can_run()) {
+        const int passed = pass();
+        return passed == 0 ? front().follow(begun.comm,
+                                            std::move(shadows),
+                                            begun.is_persistent,
+                                            begun.request)
+                           : passed;
+      }
+      return front().refuse_device_memory(begun.comm);
+    }
+  }
+  const std::optional<int> code = begin_on_host(begun.taken, prepare, start);
+  return code ? *code : pass();
+}
 
 }  // namespace sennit_mpi

@@ -9,6 +9,7 @@
 #include "abi.hpp"
 #include "agreement.hpp"
 #include "buffers.hpp"
+#include "cuda.hpp"
 #include "engine.hpp"
 #include "functions.hpp"
 #include "guard.hpp"
@@ -17,11 +18,13 @@
 #include "share.hpp"
 
 #include "sennit/sennit.h"
+#include "sennit/tools.h"
 
 #include <sched.h>
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,12 +43,33 @@ struct KeptEngine {
   sennit_comm_t engine = nullptr;
 };
 
+// The engine of a communicator whose ranks are GPUs. It is made at the first call that has its
+// buffers there on all ranks, which only the ranks together know: they ask each other, all in the
+// same calls.
+struct GpuEngine {
+  KeptEngine on;
+  int device = -1;
+  bool is_refused = false;       // it could not be made
+  std::uint64_t calls = 0;       // blocking ones, so equally many on all ranks
+  std::uint64_t asked_until = 0;  // a call before that many ran there not long ago
+
+  // Of the next call. To ask takes as long as a small call does, so programs that have nothing there
+  // seldom do.
+  bool is_asked() {
+    constexpr std::uint64_t kSeldom = 64;
+    ++calls;
+    return !is_refused && (calls <= asked_until || calls % kSeldom == 0 ||
+                           (calls < kSeldom && std::has_single_bit(calls)));
+  }
+};
+
 // One of the program's communicators. Its calls come one after the other, as MPI demands.
 template <class Abi>
 struct Member {
   std::atomic<typename Abi::Comm> handle{};
   SharedEngine shared;             // null: calls are passed on
   sennit_comm_t engine = nullptr;  // what it holds
+  GpuEngine gpus;
   bool is_settled = false;         // whether it has one does not change any more
   std::string why;                 // it has none
   // Of its persistent requests: those that their successors may take over, equal on all ranks.
@@ -106,6 +130,29 @@ class Communicators {
     }
     if (parent.kept.size() < kMostKept) {
       parent.kept.push_back({own.shared, own.engine});
+    }
+    return true;
+  }
+
+  // Whether all ranks have the buffers of this call on GPUs, and an engine there.
+  bool can_run_on_gpus(Member<Abi>& member, int gpu) {
+    constexpr std::uint64_t kAskedAgain = 256;
+    GpuEngine& gpus = member.gpus;
+    const bool is_ready = gpu >= 0 && (gpus.device < 0 || gpus.device == gpu);
+    if (!is_true_on_all(member, is_ready)) {
+      return false;
+    }
+    gpus.asked_until = gpus.calls + kAskedAgain;
+    if (gpus.device < 0) {
+      const std::string why = join_gpus(member, gpu);
+      gpus.is_refused = !is_true_on_all(member, why.empty());
+      if (gpus.is_refused) {
+        gpus.on = {};
+        const std::string said = why.empty() ? "another rank could not join" : why;
+        sennit_tool_log("mpi", ("GPU buffers go through host memory: " + said).c_str());
+        return false;
+      }
+      gpus.device = gpu;
     }
     return true;
   }
@@ -235,6 +282,7 @@ class Communicators {
   void end(Member<Abi>& member) {
     share_.take(std::exchange(member.calls, 0), std::exchange(member.bytes, 0));
     member.engine = nullptr;
+    member.gpus = {};
     member.kept.clear();
     if (member.shared != nullptr) {
       member.shared->leave();
@@ -295,7 +343,10 @@ class Communicators {
     if (!why.empty()) {
       return why;
     }
-    why = join(member, all.front().id);
+    KeptEngine joined_one;
+    why = join(joined_one, member, all.front().id, "host");
+    member.engine = joined_one.engine;
+    member.shared = std::move(joined_one.shared);
     int joined = why.empty() ? 1 : 0;
     int all_joined = 0;
     if (functions_.mpi.all_reduce(&joined, &all_joined, 1, abi_.integer(), abi_.min(), comm) != 0) {
@@ -325,11 +376,35 @@ class Communicators {
     return std::ranges::count(in_world, Abi::kUndefined) == 0;
   }
 
+  // Whether it is so on all ranks of a member that has an engine.
+  static bool is_true_on_all(const Member<Abi>& member, bool is_true) {
+    const std::uint8_t mine = is_true ? 1 : 0;
+    std::uint8_t all = 0;
+    const sennit_status_t status = sennit_all_reduce(
+        &mine, &all, 1, SENNIT_UINT8, SENNIT_MIN, member.engine, nullptr, nullptr);
+    return status == SENNIT_OK && all != 0;
+  }
+
+  // Of this rank with its GPU; why it could not.
+  std::string join_gpus(Member<Abi>& member, int gpu) {
+    sennit_unique_id_t id{};
+    sennit_unique_id_create(&id);
+    if (sennit_broadcast(
+            &id, &id, sizeof(id), SENNIT_UINT8, 0, member.engine, nullptr, nullptr) != SENNIT_OK) {
+      return sennit_last_error_message();
+    }
+    const Cuda::Scope scope(*Cuda::find(), {.device = gpu});
+    return join(member.gpus.on, member, id, "cuda");
+  }
+
   // Joins while the MPI goes on: others may wait for a message before they come here.
-  std::string join(Member<Abi>& member, const sennit_unique_id_t& id) {
+  std::string join(KeptEngine& into,
+                   const Member<Abi>& member,
+                   const sennit_unique_id_t& id,
+                   const char* device) {
     sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
     config.name = "mpi";
-    config.device = "host";
+    config.device = device;
     config.deadline_s = -1;
     config.non_blocking = 1;
     config.first_warning_s = kFirstWarning;
@@ -337,18 +412,18 @@ class Communicators {
     config.idle_argument = &progress_;
     config.idle_after_s = kIdleAfter;
     sennit_status_t state =
-        sennit_comm_init_rank(&member.engine, member.size, &id, member.rank, &config);
-    member.shared = std::make_shared<Engine>(member.engine);
+        sennit_comm_init_rank(&into.engine, member.size, &id, member.rank, &config);
+    into.shared = std::make_shared<Engine>(into.engine);
     while (state == SENNIT_IN_PROGRESS) {
       progress_.poke();
       ::sched_yield();
-      sennit_comm_async_error(member.engine, &state);
+      sennit_comm_async_error(into.engine, &state);
     }
     if (state == SENNIT_OK) {
       return {};
     }
     sennit_error_t error = SENNIT_ERROR_INITIALIZER;
-    if (member.engine == nullptr || sennit_comm_last_error(member.engine, &error) != SENNIT_OK) {
+    if (into.engine == nullptr || sennit_comm_last_error(into.engine, &error) != SENNIT_OK) {
       return sennit_last_error_message();
     }
     return error.message;

@@ -4,6 +4,7 @@
 #include "abi.hpp"
 #include "buffers.hpp"
 #include "communicators.hpp"
+#include "cuda.hpp"
 #include "datatypes.hpp"
 #include "functions.hpp"
 #include "guard.hpp"
@@ -14,6 +15,8 @@
 #include "requests.hpp"
 #include "settings.hpp"
 #include "share.hpp"
+#include "shadows.hpp"
+#include "type_rows.hpp"
 
 #include "sennit/sennit.h"
 
@@ -23,6 +26,7 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +44,7 @@ class Front {
           progress(front.library, front.functions, front.abi.world()),
           requests(front.abi, front.library, front.functions),
           persistent(front.abi, front.functions, requests, own_comm.get(), share),
+          type_rows(front.functions),
           communicators(front.abi, front.functions, front.settings, progress, share) {}
 
     OwnComm<Abi> own_comm;
@@ -47,6 +52,7 @@ class Front {
     Progress<Abi> progress;
     Requests<Abi> requests;
     Persistent<Abi> persistent;
+    TypeRows<Abi> type_rows;
     Communicators<Abi> communicators;
   };
 
@@ -104,6 +110,57 @@ class Front {
     return code == 0 ? 0 : raise(member.handle, code);
   }
 
+  // Whether a call runs on the GPUs of all ranks; this rank has its buffers on `gpu`, -1: not so.
+  bool can_run_on_gpus(Member<Abi>& member, int gpu) {
+    return running_.load(std::memory_order_relaxed)->communicators.can_run_on_gpus(member, gpu);
+  }
+  // Runs a call that does, behind what is in the device's default stream.
+  template <class Call>
+  int run_on_gpus(const Cuda& cuda, Member<Abi>& member, Call& call) {
+    const Cuda::Scope scope(cuda, {.device = member.gpus.device});
+    if (const Trouble trouble = call.trouble()) {
+      return report(member, trouble);
+    }
+    sennit_status_t status = call.start(member.gpus.on.engine, nullptr);
+    count(member, call.bytes());
+    share.take_on_gpus();
+    if (status == SENNIT_OK) {
+      const Progress<Abi>& progress = running_.load(std::memory_order_relaxed)->progress;
+      while (!cuda.is_idle()) {
+        progress.poke();
+      }
+      sennit_comm_async_error(member.gpus.on.engine, &status);
+    }
+    return status == SENNIT_OK ? 0 : report(member.handle, status);
+  }
+  // A call that the MPI has begun or made, in place of `request`: the program gets a request that
+  // ends when the shadows have been copied back.
+  int follow(typename Abi::Comm comm,
+             Shadows<Abi> shadows,
+             bool is_persistent,
+             typename Abi::Request* request) {
+    Running& behind = *running_.load(std::memory_order_relaxed);
+    auto call = std::make_unique<CallInMpi>(
+        functions, behind.requests, std::move(shadows), *request, is_persistent);
+    if (!is_persistent) {
+      return behind.requests.start(
+          std::move(call), [](sennit_status_t /*failure*/) { return 0; }, request);
+    }
+    return behind.persistent.make(
+        std::move(call),
+        {.of_library = [this, comm](sennit_status_t) { return raise(comm, Abi::kErrOther); },
+         .of_mpi = [](int code) { return code; }},
+        request);
+  }
+  // A call that the MPI would have to run, after which nobody would copy what it has received.
+  int refuse_device_memory(typename Abi::Comm comm) const {
+    return raise(comm,
+                 new_code(Abi::kErrOther,
+                          "this call has buffers in GPU memory, which the MPI cannot read, and does "
+                          "not run on Sennit (SENNIT_MPI_STATS=1 says why); use its blocking form, "
+                          "or host memory"));
+  }
+
   // Begins one; the MPI gets a request for it.
   template <class Call>
   int begin(Member<Abi>& member, Call call, typename Abi::Request* request) {
@@ -133,14 +190,16 @@ class Front {
         ->requests.start(std::move(outstanding), report_later, request);
   }
 
-  // Makes a request that starts the call; false, and counted as passed on: no rank does.
+  // Makes a request that starts the call; nothing, and counted as passed on: no rank does.
   template <class Call>
-  bool make_persistent(Member<Abi>& parent, Call call, typename Abi::Request* request, int& code) {
+  std::optional<int> make_persistent(Member<Abi>& parent,
+                                     Call call,
+                                     typename Abi::Request* request) {
     Running* const behind = running_.load(std::memory_order_relaxed);
     Member<Abi> own;
     if (!behind->communicators.has_engine(own, parent, behind->persistent.has_room())) {
       share.pass("a persistent call that cannot have an engine");
-      return false;
+      return std::nullopt;
     }
     own.handle = parent.handle.load();
     Trouble trouble = call.trouble();
@@ -151,8 +210,7 @@ class Front {
       trouble.code = call.keep_input();
     }
     if (trouble) {
-      code = report(own, trouble);
-      return true;
+      return report(own, trouble);
     }
     // The communicator may be gone when a call fails.
     const auto raise_later = [this, comm = own.handle.load(), engine = parent.shared](int failure) {
@@ -168,8 +226,7 @@ class Front {
     };
     auto made = std::make_unique<StartableCall<Call>>(std::move(call), own.engine);
     made->engine = own.shared;
-    code = behind->persistent.make(std::move(made), {of_library, of_mpi}, request);
-    return true;
+    return behind->persistent.make(std::move(made), {of_library, of_mpi}, request);
   }
 
   // Until the end of the process.
@@ -247,6 +304,47 @@ class Front {
     int finish() override { return call.finish(); }
 
     Call call;
+  };
+
+  // A call that the MPI runs on shadows, by a request that may be a persistent one.
+  struct CallInMpi final : Startable {
+    CallInMpi(const Functions<Abi>& its_functions,
+              const Requests<Abi>& its_requests,
+              Shadows<Abi> its_shadows,
+              typename Abi::Request its_request,
+              bool persists)
+        : functions(its_functions),
+          requests(its_requests),
+          shadows(std::move(its_shadows)),
+          request(its_request),
+          is_persistent(persists) {}
+    ~CallInMpi() override {
+      if (is_persistent) {
+        functions.request_free(&request);
+      }
+    }
+    int read_again() override {
+      shadows.copy_in_again();
+      return 0;
+    }
+    sennit_status_t start(const sennit_call_options_t* /*options*/) override {
+      return functions.start(&request) == 0 ? SENNIT_OK : SENNIT_SYSTEM_ERROR;
+    }
+    bool has_ended_in_mpi() override { return requests.has_ended(request); }
+    int finish() override {
+      const int code = functions.mpi.wait(&request, Abi::status_ignore());
+      if (code == 0) {
+        shadows.copy_out();
+      }
+      return code;
+    }
+    [[nodiscard]] std::size_t bytes() const override { return 0; }
+
+    const Functions<Abi>& functions;
+    const Requests<Abi>& requests;
+    Shadows<Abi> shadows;
+    typename Abi::Request request;
+    bool is_persistent;
   };
 
   template <class Call>

@@ -27,7 +27,7 @@
 
 namespace sennit_mpi {
 
-// A call with its buffers, and the engine that no other call has.
+// A call with its buffers, and the engine that no other call has, or a request of the MPI.
 class Startable : public Outstanding {
  public:
   // Reads what the program wants to send now. Returns the MPI's error.
@@ -130,9 +130,11 @@ class Persistent {
       is_active = true;
       sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
       options.work = &call->work;
-      owner.share_.take(1, call->bytes());
-      CountedCall::take(call->bytes());
       const sennit_status_t status = call->start(&options);
+      if (call->work != nullptr) {
+        owner.share_.take(1, call->bytes());
+        CountedCall::take(call->bytes());
+      }
       if (status != SENNIT_OK) {
         const int code = errors.of_library(status);
         is_active = false;
@@ -143,9 +145,13 @@ class Persistent {
       return 0;
     }
     [[nodiscard]] sennit_work_t work() const override { return call->work; }
+    [[nodiscard]] bool has_ended_in_mpi() override { return call->has_ended_in_mpi(); }
     void ended() override {
-      const sennit_status_t status = sennit_work_wait(call->work, -1);
-      sennit_work_destroy(std::exchange(call->work, nullptr));
+      sennit_status_t status = SENNIT_OK;
+      if (call->work != nullptr) {
+        status = sennit_work_wait(call->work, -1);
+        sennit_work_destroy(std::exchange(call->work, nullptr));
+      }
       const int code = guarded(
           [&] {
             if (status != SENNIT_OK) {

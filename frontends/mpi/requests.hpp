@@ -24,7 +24,7 @@
 
 namespace sennit_mpi {
 
-// A call that runs, with its buffers.
+// A call that runs, with its buffers: on the library, whose work it has, or in the MPI.
 class Outstanding {
  public:
   virtual ~Outstanding() = default;
@@ -32,7 +32,10 @@ class Outstanding {
   Outstanding(const Outstanding&) = delete;
   Outstanding& operator=(const Outstanding&) = delete;
 
-  // It has ended well: what was received goes where the program wants it. Returns the MPI's error.
+  // Of one in the MPI, by the MPI's own progress.
+  [[nodiscard]] virtual bool has_ended_in_mpi() { return false; }
+  // It has ended well, or in the MPI in any way: what was received goes where the program wants it.
+  // Returns the MPI's error.
   virtual int finish() = 0;
 
   sennit_work_t work = nullptr;
@@ -48,6 +51,8 @@ class Watched {
   Watched& operator=(const Watched&) = delete;
 
   [[nodiscard]] virtual sennit_work_t work() const = 0;
+  // Without a work: whether it has ended in the MPI.
+  [[nodiscard]] virtual bool has_ended_in_mpi() { return false; }
   // It has ended. When this returns the program may have freed it.
   virtual void ended() = 0;
 };
@@ -65,7 +70,9 @@ class Requests {
             reinterpret_cast<RegisterInOpenMpi>(library.function("opal_progress_register"))),
         out_of_openmpi_(
             reinterpret_cast<RegisterInOpenMpi>(library.function("opal_progress_unregister"))),
-        in_mpich_(reinterpret_cast<StartInMpich>(library.function("PMPIX_Async_start"))) {
+        in_mpich_(reinterpret_cast<StartInMpich>(library.function("PMPIX_Async_start"))),
+        is_complete_in_mpich_(
+            reinterpret_cast<IsCompleteInMpich>(library.function("MPIX_Request_is_complete"))) {
     only = this;
     if (in_openmpi_ != nullptr) {
       in_openmpi_(&called_by_openmpi);
@@ -75,6 +82,17 @@ class Requests {
   // Whether the MPI calls back; all ranks have the same MPI.
   [[nodiscard]] bool can_run() const { return in_openmpi_ != nullptr || in_mpich_ != nullptr; }
 
+  // Whether a request of the MPI itself has ended. For the MPI's callbacks, from which MPICH does not
+  // want to be called for progress.
+  [[nodiscard]] bool has_ended(Request request) const {
+    if (is_complete_in_mpich_ != nullptr) {
+      return is_complete_in_mpich_(request) != 0;
+    }
+    int flag = 0;
+    functions_.mpi.request_get_status(request, &flag, Abi::status_ignore());
+    return flag != 0;
+  }
+
   // A call that has begun; `report` reports its failure and gives the code for it. Returns what the
   // MPI says.
   int start(std::unique_ptr<Outstanding> call,
@@ -83,7 +101,7 @@ class Requests {
     auto* const entry = new Entry(*this, std::move(call), report);
     const int code = functions_.mpi.grequest_start(&queried, &released, &cancelled, entry, request);
     if (code != 0) {
-      sennit_work_wait(entry->call->work, -1);
+      wait_for(*entry);
       released(entry);
       return code;
     }
@@ -99,7 +117,7 @@ class Requests {
       const std::scoped_lock lock(mutex_);
       has_to_register = in_mpich_ != nullptr && !is_registered_;
       is_registered_ = is_registered_ || has_to_register;
-      entries_.push_back(entry);
+      (entry->work() != nullptr ? entries_ : in_mpi_).push_back(entry);
       ++count_;
     }
     if (has_to_register) {
@@ -142,6 +160,7 @@ class Requests {
         : requests(its_requests), call(std::move(its_call)), report(std::move(its_report)) {}
 
     [[nodiscard]] sennit_work_t work() const override { return call->work; }
+    [[nodiscard]] bool has_ended_in_mpi() override { return call->has_ended_in_mpi(); }
     // The program may free it at once on another thread.
     void ended() override { requests.functions_.mpi.grequest_complete(request); }
 
@@ -156,6 +175,7 @@ class Requests {
   using RegisterInOpenMpi = int (*)(ProgressOfOpenMpi);
   using ProgressOfMpich = int (*)(void* thing);
   using StartInMpich = int (*)(ProgressOfMpich, void* state, int stream);
+  using IsCompleteInMpich = int (*)(Request);
   static constexpr int kMpichHasNoProgress = 0;
   static constexpr int kMpichIsDone = 1;
 
@@ -165,7 +185,7 @@ class Requests {
   static int called_by_mpich(void* /*thing*/) {
     only->advance();
     const std::scoped_lock lock(only->mutex_);
-    if (!only->entries_.empty() && !only->is_finished_) {
+    if (only->count_ > 0 && !only->is_finished_) {
       return kMpichHasNoProgress;
     }
     only->is_registered_ = false;
@@ -174,10 +194,18 @@ class Requests {
 
   // The calls that have ended, which are none of the outstanding ones any more.
   std::vector<Watched*> take_ended() {
+    // Not under the lock: Open MPI makes progress when it is asked.
+    std::vector<Watched*> in_mpi;
+    {
+      const std::scoped_lock lock(mutex_);
+      in_mpi = in_mpi_;
+    }
+    std::erase_if(in_mpi, [](Watched* entry) { return !entry->has_ended_in_mpi(); });
     const std::scoped_lock lock(mutex_);
+    std::erase_if(in_mpi_, [&](Watched* entry) { return std::ranges::count(in_mpi, entry) > 0; });
     const std::size_t count = entries_.size();
-    std::vector<Watched*> ended;
-    ended.reserve(count);
+    std::vector<Watched*> ended = std::move(in_mpi);
+    ended.reserve(ended.size() + count);
     works_.resize(count);
     are_done_.resize(count);
     std::ranges::transform(
@@ -193,17 +221,20 @@ class Requests {
       }
     }
     std::erase(entries_, nullptr);
-    count_ = entries_.size();
+    count_ = entries_.size() + in_mpi_.size();
     return ended;
   }
 
+  static sennit_status_t wait_for(const Entry& entry) {
+    return entry.call->work != nullptr ? sennit_work_wait(entry.call->work, -1) : SENNIT_OK;
+  }
   // By the thread that waits, once the request is complete.
   static int queried(void* extra, void* status) {
     auto* const entry = static_cast<Entry*>(extra);
     const auto& mpi = entry->requests.functions_.mpi;
     if (!entry->is_finished) {
       entry->is_finished = true;
-      const sennit_status_t ended = sennit_work_wait(entry->call->work, -1);
+      const sennit_status_t ended = wait_for(*entry);
       entry->code =
           guarded([&] { return ended == SENNIT_OK ? entry->call->finish() : entry->report(ended); },
                   [](const char* /*what*/) { return Abi::kErrOther; });
@@ -224,8 +255,10 @@ class Requests {
   RegisterInOpenMpi in_openmpi_;
   RegisterInOpenMpi out_of_openmpi_;
   StartInMpich in_mpich_;
+  IsCompleteInMpich is_complete_in_mpich_;
   std::mutex mutex_;
-  std::vector<Watched*> entries_;
+  std::vector<Watched*> entries_;  // with a work
+  std::vector<Watched*> in_mpi_;   // without
   // Of take_ended().
   std::vector<sennit_work_t> works_;
   std::vector<int> are_done_;

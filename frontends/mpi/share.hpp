@@ -16,6 +16,10 @@ class Share {
     calls_.fetch_add(calls, std::memory_order_relaxed);
     bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
+  // Of those, calls with buffers in GPU memory, which GPUs ran; and calls of any, for which the
+  // buffers were copied through host memory.
+  void take_on_gpus() { on_gpus_.fetch_add(1, std::memory_order_relaxed); }
+  void copy() { copied_.fetch_add(1, std::memory_order_relaxed); }
   // The first reason is kept.
   void pass(const char* why) {
     CountedCall::pass(why);
@@ -24,13 +28,16 @@ class Share {
       why_ = why;
     }
   }
-  // "N calls of M bytes ran on Sennit, K were passed on (the first: several nodes)".
+  // "N calls of M bytes ran on Sennit, K were passed on (the first: several nodes)"; where buffers
+  // were in GPU memory: "; GPU buffers: G calls by GPUs, C through host memory".
   [[nodiscard]] std::string text() const;
 
  private:
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> bytes_{0};
   std::atomic<std::uint64_t> passed_on_{0};
+  std::atomic<std::uint64_t> on_gpus_{0};
+  std::atomic<std::uint64_t> copied_{0};
   mutable std::mutex mutex_;
   std::string why_;
 };

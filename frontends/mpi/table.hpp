@@ -2,6 +2,7 @@
 #pragma once
 
 #include "calls.hpp"
+#include "device_roles.hpp"
 #include "front.hpp"
 #include "movements.hpp"
 #include "reductions.hpp"

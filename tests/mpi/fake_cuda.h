@@ -1,0 +1,27 @@
+/* A CUDA driver without a GPU, as far as the library for MPI uses one. Memory of its device lies in
+ * one range; what the library enqueues happens when it waits.
+ *
+ *   hidden    the program and the MPI cannot touch it: there is a second view of it for copies
+ *   open      they can, so that any program's memory may be the device's (fake_malloc)
+ *
+ * FAKE_CUDA_OPEN=1 in the environment selects the latter. */
+#ifndef SENNIT_TESTS_MPI_FAKE_CUDA_H_
+#define SENNIT_TESTS_MPI_FAKE_CUDA_H_
+
+#include <stdlib.h>
+
+/* Never given back. */
+void* fake_malloc(size_t bytes);
+void fake_free(void* memory);
+/* What the program does with copies of its own. */
+void fake_write(void* device, const void* host, size_t bytes);
+void fake_read(void* host, const void* device, size_t bytes);
+/* Copies that the library made until now. */
+long fake_copies(void);
+
+#ifdef FAKE_CUDA_REPLACES_MALLOC
+#define malloc(bytes) fake_malloc(bytes)
+#define free(memory) fake_free(memory)
+#endif
+
+#endif
