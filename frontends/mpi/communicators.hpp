@@ -49,6 +49,8 @@ struct KeptEngine {
 struct GpuEngine {
   KeptEngine on;
   int device = -1;
+  // Its own, as calls of another communicator may wait for other ranks at the same time.
+  void* stream = nullptr;
   bool is_refused = false;       // it could not be made
   std::uint64_t calls = 0;       // blocking ones, so equally many on all ranks
   std::uint64_t asked_until = 0;  // a call before that many ran there not long ago
@@ -394,6 +396,7 @@ class Communicators {
       return sennit_last_error_message();
     }
     const Cuda::Scope scope(*Cuda::find(), {.device = gpu});
+    member.gpus.stream = scope.stream_for_calls();
     return join(member.gpus.on, member, id, "cuda");
   }
 

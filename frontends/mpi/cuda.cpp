@@ -1,5 +1,7 @@
 #include "cuda.hpp"
 
+#include "cuda_abi.hpp"
+
 #include <dlfcn.h>
 #include <link.h>
 
@@ -16,42 +18,26 @@
 namespace sennit_mpi {
 namespace {
 
-// Of cuda.h, which is not where this is built; a test compares them.
-using DevicePointer = std::uint64_t;
-using Stream = void*;
-constexpr int kSuccess = 0;
-constexpr int kNotReady = 600;
-constexpr int kContextOf = 1;          // CU_POINTER_ATTRIBUTE_CONTEXT
-constexpr int kMemoryTypeOf = 2;       // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-constexpr int kIsManaged = 8;          // CU_POINTER_ATTRIBUTE_IS_MANAGED
-constexpr int kDeviceOf = 9;           // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-constexpr unsigned kHostMemory = 1;    // CU_MEMORYTYPE_HOST
-constexpr unsigned kDeviceMemory = 2;  // CU_MEMORYTYPE_DEVICE
-constexpr unsigned kForAllContexts = 1;  // CU_MEMHOSTALLOC_PORTABLE
-// Of the longest pitch that every GPU takes, 2^31 - 1.
+using namespace cuda_abi;  // NOLINT(google-build-using-namespace): what cuda.h would declare
+
+// The longest pitch that every GPU takes is 2^31 - 1.
 constexpr std::size_t kLongestPitch = std::size_t{1} << 30;
 
-Stream legacy_stream() { return reinterpret_cast<Stream>(std::uintptr_t{1}); }
+// CU_STREAM_LEGACY: the default stream, also of programs that are compiled for one a thread.
+Stream default_stream() { return reinterpret_cast<Stream>(std::uintptr_t{1}); }
 
-// CUDA_MEMCPY2D
-struct Copy2d {
-  std::size_t from_x = 0;
-  std::size_t from_y = 0;
-  unsigned from_type = 0;
-  const void* from_host = nullptr;
-  DevicePointer from_device = 0;
-  void* from_array = nullptr;
-  std::size_t from_pitch = 0;
-  std::size_t to_x = 0;
-  std::size_t to_y = 0;
-  unsigned to_type = 0;
-  void* to_host = nullptr;
-  DevicePointer to_device = 0;
-  void* to_array = nullptr;
-  std::size_t to_pitch = 0;
-  std::size_t width = 0;
-  std::size_t height = 0;
-};
+// The library that was loaded last. It stays loaded: its place in the loader's list is looked at.
+const link_map* newest_library() {
+  link_map* newest = nullptr;
+  void* const program = ::dlopen(nullptr, RTLD_LAZY);
+  if (program == nullptr || ::dlinfo(program, RTLD_DI_LINKMAP, static_cast<void*>(&newest)) != 0) {
+    return nullptr;
+  }
+  while (newest->l_next != nullptr) {
+    newest = newest->l_next;
+  }
+  return ::dlopen(newest->l_name, RTLD_LAZY | RTLD_NOLOAD) != nullptr ? newest : nullptr;
+}
 
 // How often libraries have been loaded: what is not there is not looked for again until that grows.
 std::uint64_t loads() {
@@ -74,6 +60,7 @@ struct Cuda::Functions {
   int (*pop)(void**) = nullptr;
   int (*copy)(DevicePointer, DevicePointer, std::size_t, Stream) = nullptr;
   int (*copy_2d)(const Copy2d*, Stream) = nullptr;
+  int (*create_stream)(Stream*, unsigned) = nullptr;
   int (*synchronize)(Stream) = nullptr;
   int (*query)(Stream) = nullptr;
   int (*allocate_host)(void**, std::size_t, unsigned) = nullptr;
@@ -85,6 +72,13 @@ const Cuda* Cuda::find() {
   static std::atomic<std::uint64_t> seen_loads{0};
   if (const Cuda* const known = found.load(std::memory_order_acquire)) {
     return known;
+  }
+  // Most programs load none after their first call.
+  static const link_map* const kNewest = newest_library();
+  static std::atomic<bool> has_looked{false};
+  if (kNewest != nullptr && has_looked.load(std::memory_order_relaxed) &&
+      *static_cast<link_map* const volatile*>(&kNewest->l_next) == nullptr) {
+    return nullptr;
   }
   const std::uint64_t now = loads();
   if (seen_loads.load(std::memory_order_relaxed) == now) {
@@ -106,6 +100,7 @@ const Cuda* Cuda::find() {
           take(functions->push, "cuCtxPushCurrent_v2") &&
           take(functions->pop, "cuCtxPopCurrent_v2") && take(functions->copy, "cuMemcpyAsync") &&
           take(functions->copy_2d, "cuMemcpy2DAsync_v2") &&
+          take(functions->create_stream, "cuStreamCreate") &&
           take(functions->synchronize, "cuStreamSynchronize") &&
           take(functions->query, "cuStreamQuery") &&
           take(functions->allocate_host, "cuMemHostAlloc") &&
@@ -115,6 +110,7 @@ const Cuda* Cuda::find() {
       }
     }
     seen_loads.store(now, std::memory_order_relaxed);
+    has_looked.store(true, std::memory_order_relaxed);
   }
   return found.load(std::memory_order_acquire);
 }
@@ -157,27 +153,53 @@ void* Cuda::primary_context(int device) const {
   return contexts_[index];
 }
 
-Cuda::Scope::Scope(const Cuda& cuda, const MemoryPlace& place) : cuda_(cuda) {
-  cuda.check(cuda.functions_->push(place.context != nullptr ? place.context
-                                                            : cuda.primary_context(place.device)),
-             "cuCtxPushCurrent");
+void* Cuda::make_stream() const {
+  void* stream = nullptr;
+  check(functions_->create_stream(&stream, kNonBlocking), "cuStreamCreate");
+  return stream;
+}
+
+void* Cuda::stream_of_copies(void* context) const {
+  const std::scoped_lock lock(mutex_);
+  const auto known = std::ranges::find(streams_, context, &std::pair<void*, void*>::first);
+  return known != streams_.end() ? known->second
+                                 : streams_.emplace_back(context, make_stream()).second;
+}
+
+Cuda::Scope::Scope(const Cuda& cuda, const MemoryPlace& place) : cuda_(cuda), stream_(nullptr) {
+  void* const context =
+      place.context != nullptr ? place.context : cuda.primary_context(place.device);
+  cuda.check(cuda.functions_->push(context), "cuCtxPushCurrent");
+  try {
+    stream_ = cuda.stream_of_copies(context);
+  } catch (...) {
+    void* popped = nullptr;
+    cuda.functions_->pop(&popped);
+    throw;
+  }
 }
 Cuda::Scope::~Scope() {
   void* context = nullptr;
   cuda_.functions_->pop(&context);
 }
 
-void Cuda::copy(std::byte* to, const std::byte* from, const Rows& rows, bool is_in) const {
+void Cuda::Scope::wait_for_program() const {
+  if (!is_idle(default_stream())) {
+    cuda_.check(cuda_.functions_->synchronize(default_stream()), "cuStreamSynchronize");
+  }
+}
+
+void Cuda::Scope::copy(std::byte* to, const std::byte* from, const Rows& rows, bool is_in) const {
   const bool is_one = rows.rows == 1 || rows.pitch == rows.width;
   if (is_one || rows.pitch > kLongestPitch) {
     const std::size_t count = is_one ? 1 : rows.rows;
     const std::size_t width = is_one ? rows.width * rows.rows : rows.width;
     for (std::size_t row = 0; row < count; ++row) {
       const std::size_t at = row * rows.pitch;
-      check(functions_->copy(reinterpret_cast<DevicePointer>(to + at),
+      cuda_.check(cuda_.functions_->copy(reinterpret_cast<DevicePointer>(to + at),
                              reinterpret_cast<DevicePointer>(from + at),
                              width,
-                             legacy_stream()),
+                             stream_),
             "cuMemcpyAsync");
     }
     return;
@@ -195,24 +217,25 @@ void Cuda::copy(std::byte* to, const std::byte* from, const Rows& rows, bool is_
     copy.from_host = from;
     copy.to_device = reinterpret_cast<DevicePointer>(to);
   }
-  check(functions_->copy_2d(&copy, legacy_stream()), "cuMemcpy2DAsync");
+  cuda_.check(cuda_.functions_->copy_2d(&copy, stream_), "cuMemcpy2DAsync");
 }
 
-void Cuda::copy_in(std::byte* host, const std::byte* device, const Rows& rows) const {
+void Cuda::Scope::copy_in(std::byte* host, const std::byte* device, const Rows& rows) const {
   copy(host + rows.offset, device + rows.offset, rows, true);
 }
-void Cuda::copy_out(std::byte* device, const std::byte* host, const Rows& rows) const {
+void Cuda::Scope::copy_out(std::byte* device, const std::byte* host, const Rows& rows) const {
   copy(device + rows.offset, host + rows.offset, rows, false);
 }
-void Cuda::wait() const {
-  check(functions_->synchronize(legacy_stream()), "cuStreamSynchronize");
+void Cuda::Scope::wait() const {
+  cuda_.check(cuda_.functions_->synchronize(stream_), "cuStreamSynchronize");
 }
-bool Cuda::is_idle() const {
-  const int code = functions_->query(legacy_stream());
+void* Cuda::Scope::stream_for_calls() const { return cuda_.make_stream(); }
+bool Cuda::Scope::is_idle(void* stream) const {
+  const int code = cuda_.functions_->query(stream);
   if (code == kNotReady) {
     return false;
   }
-  check(code, "cuStreamQuery");
+  cuda_.check(code, "cuStreamQuery");
   return true;
 }
 

@@ -1,8 +1,10 @@
 // Cuda: the CUDA driver of the process, for buffers that the MPI cannot read.
 //
-// It is never loaded from here: a process that has device memory has loaded it. Copies are in the
-// order of the legacy default stream: behind what the program has put there, and in streams that
-// wait for it. What is in others, the program has waited for, as with an MPI that knows CUDA.
+// It is never loaded from here: a process that has device memory has loaded it. Nothing is put into
+// streams of the program, nor into those that wait for its default stream: calls of two threads
+// would wait for each other there. Instead, a call first waits until the default stream has ended
+// what the program has put there, and in streams that it waits for. What is in others, the program
+// has waited for, as with an MPI that knows CUDA.
 #pragma once
 
 #include <array>
@@ -10,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace sennit_mpi {
@@ -30,7 +33,8 @@ struct MemoryPlace {
 
 class Cuda {
  public:
-  // Null until the process has loaded the driver, which costs 20 ns to find out.
+  // Null until the process has loaded the driver. To find out takes a load, and 20 ns once another
+  // library has been loaded after the first call.
   static const Cuda* find();
 
   Cuda(const Cuda&) = delete;
@@ -38,8 +42,7 @@ class Cuda {
 
   [[nodiscard]] MemoryPlace place_of(const void* memory) const;
 
-  // These with the context of that memory, which a Scope has made current. They throw what CUDA
-  // says. Copies have ended after wait().
+  // The context of some memory, as the current one of this thread. What fails throws what CUDA says.
   class Scope {
    public:
     Scope(const Cuda& cuda, const MemoryPlace& place);
@@ -47,15 +50,22 @@ class Cuda {
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
+    // Before the program's buffers are read or written.
+    void wait_for_program() const;
+    // The same rows of both; they have ended after wait().
+    void copy_in(std::byte* host, const std::byte* device, const Rows& rows) const;
+    void copy_out(std::byte* device, const std::byte* host, const Rows& rows) const;
+    void wait() const;
+    // One more stream, never taken down; and whether all in it has ended.
+    [[nodiscard]] void* stream_for_calls() const;
+    [[nodiscard]] bool is_idle(void* stream) const;
+
    private:
+    void copy(std::byte* to, const std::byte* from, const Rows& rows, bool is_in) const;
+
     const Cuda& cuda_;
+    void* stream_;  // of copies
   };
-  // The same rows of both, whose first bytes are `device` and `host`.
-  void copy_in(std::byte* host, const std::byte* device, const Rows& rows) const;
-  void copy_out(std::byte* device, const std::byte* host, const Rows& rows) const;
-  void wait() const;
-  // Whether wait() would return at once.
-  [[nodiscard]] bool is_idle() const;
 
   // Host memory that copies are fast with, and that goes back to be used again.
   class Staging {
@@ -86,13 +96,16 @@ class Cuda {
 
   void check(int code, const char* what) const;
   [[nodiscard]] void* primary_context(int device) const;
-  void copy(std::byte* to, const std::byte* from, const Rows& rows, bool is_in) const;
+  [[nodiscard]] void* make_stream() const;
+  // Of the context, which is the current one.
+  [[nodiscard]] void* stream_of_copies(void* context) const;
 
   static constexpr std::size_t kSizeClasses = 27;  // of powers of two, up to 64 MiB
 
   std::unique_ptr<const Functions> functions_;
   mutable std::mutex mutex_;
-  mutable std::vector<void*> contexts_;  // primary ones, by device
+  mutable std::vector<void*> contexts_;                   // primary ones, by device
+  mutable std::vector<std::pair<void*, void*>> streams_;  // contexts, and their streams of copies
   // Idle memory: the first block of each size, which holds the address of the next.
   mutable std::array<std::byte*, kSizeClasses> pinned_{};
 };

@@ -36,4 +36,10 @@ class Engine {
 
 using SharedEngine = std::shared_ptr<Engine>;
 
+// Where a call runs: a communicator of the library and, of GPU ranks, a stream.
+struct Runner {
+  sennit_comm_t comm = nullptr;
+  void* stream = nullptr;
+};
+
 }  // namespace sennit_mpi

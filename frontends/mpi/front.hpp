@@ -96,7 +96,7 @@ class Front {
     if (const Trouble trouble = call.trouble()) {
       return report(member, trouble);
     }
-    const sennit_status_t status = call.start(member.engine, nullptr);
+    const sennit_status_t status = call.start({member.engine}, nullptr);
     count(member, call.bytes());
     const int code = status == SENNIT_OK ? call.finish() : 0;
     // Programs expect the MPI to move whatever they call; a call that did not have to wait for
@@ -114,19 +114,20 @@ class Front {
   bool can_run_on_gpus(Member<Abi>& member, int gpu) {
     return running_.load(std::memory_order_relaxed)->communicators.can_run_on_gpus(member, gpu);
   }
-  // Runs a call that does, behind what is in the device's default stream.
+  // Runs a call that does.
   template <class Call>
   int run_on_gpus(const Cuda& cuda, Member<Abi>& member, Call& call) {
-    const Cuda::Scope scope(cuda, {.device = member.gpus.device});
     if (const Trouble trouble = call.trouble()) {
       return report(member, trouble);
     }
-    sennit_status_t status = call.start(member.gpus.on.engine, nullptr);
+    const Cuda::Scope scope(cuda, {.device = member.gpus.device});
+    scope.wait_for_program();
+    sennit_status_t status = call.start({member.gpus.on.engine, member.gpus.stream}, nullptr);
     count(member, call.bytes());
     share.take_on_gpus();
     if (status == SENNIT_OK) {
       const Progress<Abi>& progress = running_.load(std::memory_order_relaxed)->progress;
-      while (!cuda.is_idle()) {
+      while (!scope.is_idle(member.gpus.stream)) {
         progress.poke();
       }
       sennit_comm_async_error(member.gpus.on.engine, &status);
@@ -175,7 +176,7 @@ class Front {
     sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
     options.work = &outstanding->work;
     outstanding->engine = member.shared;
-    const sennit_status_t status = outstanding->call.start(member.engine, &options);
+    const sennit_status_t status = outstanding->call.start({member.engine}, &options);
     count(member, outstanding->call.bytes());
     const typename Abi::Comm comm = member.handle;
     if (status != SENNIT_OK) {
@@ -352,7 +353,7 @@ class Front {
     StartableCall(Call&& made, sennit_comm_t on) : call(std::move(made)), comm(on) {}
     int read_again() override { return call.read_again(); }
     sennit_status_t start(const sennit_call_options_t* options) override {
-      return call.start(comm, options);
+      return call.start({comm}, options);
     }
     int finish() override { return call.finish(); }
     [[nodiscard]] std::size_t bytes() const override { return call.bytes(); }

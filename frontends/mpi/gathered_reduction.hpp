@@ -77,19 +77,19 @@ class GatheredReduction {
 
   [[nodiscard]] Trouble trouble() const { return {.code = input_.code()}; }
   [[nodiscard]] int read_again() { return input_.read_again(); }
-  sennit_status_t start(sennit_comm_t engine, const sennit_call_options_t* options) {
+  sennit_status_t start(const Runner& on, const sennit_call_options_t* options) {
     switch (plan_.moves) {
       case GatherPlan::Moves::kToAll:
         return sennit_all_gather(
-            input_.data(), all_.get(), input_.bytes(), SENNIT_UINT8, engine, nullptr, options);
+            input_.data(), all_.get(), input_.bytes(), SENNIT_UINT8, on.comm, on.stream, options);
       case GatherPlan::Moves::kToRoot:
         return sennit_gather(input_.data(),
                              all_.get(),
                              input_.bytes(),
                              SENNIT_UINT8,
                              plan_.root,
-                             engine,
-                             nullptr,
+                             on.comm,
+                             on.stream,
                              options);
       case GatherPlan::Moves::kBlocks:
         break;
@@ -101,8 +101,8 @@ class GatheredReduction {
                                recv_counts_.data(),
                                recv_places_.data(),
                                SENNIT_UINT8,
-                               engine,
-                               nullptr,
+                               on.comm,
+                               on.stream,
                                options);
   }
   // Returns the MPI's error.

@@ -28,8 +28,8 @@ struct Moving {
   [[nodiscard]] std::size_t bytes() const { return std::max(input.bytes(), output.bytes()); }
   [[nodiscard]] Trouble trouble() const { return {input.code(), sent, received}; }
   [[nodiscard]] bool may_return_before_its_end() const { return true; }
-  sennit_status_t start(sennit_comm_t engine, const sennit_call_options_t* options) {
-    return start_of(input, output, engine, options);
+  sennit_status_t start(const Runner& on, const sennit_call_options_t* options) {
+    return start_of(input, output, on, options);
   }
   [[nodiscard]] int keep() { return output.keep(); }
   [[nodiscard]] int keep_input() { return input.keep(); }
@@ -49,8 +49,8 @@ struct Meeting {
   [[nodiscard]] std::size_t bytes() const { return 0; }
   [[nodiscard]] Trouble trouble() const { return {}; }
   [[nodiscard]] bool may_return_before_its_end() const { return true; }
-  sennit_status_t start(sennit_comm_t engine, Options options) {
-    return sennit_barrier(engine, nullptr, options);
+  sennit_status_t start(const Runner& on, Options options) {
+    return sennit_barrier(on.comm, on.stream, options);
   }
   [[nodiscard]] int keep() { return 0; }
   [[nodiscard]] int keep_input() { return 0; }
@@ -71,12 +71,12 @@ auto Calls<Abi, N, D>::prepare_broadcast(
     const Elements<Abi> whole = elements(buffer, count, type);
     return Moving(SendPiece<Abi>(packer(), is_root ? whole : Elements<Abi>{}),
                   RecvPiece<Abi>(packer(), is_root ? Elements<Abi>{} : whole),
-                  [=](auto& input, auto& output, sennit_comm_t engine, Options options) {
+                  [=](auto& input, auto& output, const Runner& on, Options options) {
                     // The root's output is its input: nothing is written.
                     auto* const data =
                         is_root ? const_cast<std::byte*>(input.data()) : output.data();
                     return sennit_broadcast(
-                        data, data, whole.bytes(), SENNIT_UINT8, root, engine, nullptr, options);
+                        data, data, whole.bytes(), SENNIT_UINT8, root, on.comm, on.stream, options);
                   });
   });
 }
@@ -105,9 +105,9 @@ auto Calls<Abi, N, D>::prepare_all_gather(const Taken& taken,
     return Moving(
         std::move(input),
         std::move(output),
-        [](auto& in, auto& out, sennit_comm_t engine, Options options) {
+        [](auto& in, auto& out, const Runner& on, Options options) {
           return sennit_all_gather(
-              in.data(), out.data(), in.bytes(), SENNIT_UINT8, engine, nullptr, options);
+              in.data(), out.data(), in.bytes(), SENNIT_UINT8, on.comm, on.stream, options);
         },
         sent,
         received);
@@ -139,15 +139,15 @@ auto Calls<Abi, N, D>::prepare_all_gather_v(const Taken& taken,
     return Moving(
         std::move(input),
         std::move(output),
-        [](auto& in, auto& out, sennit_comm_t engine, Options options) {
+        [](auto& in, auto& out, const Runner& on, Options options) {
           return sennit_all_gather_v(in.data(),
                                      in.bytes(),
                                      out.data(),
                                      out.counts(),
                                      out.displacements(),
                                      SENNIT_UINT8,
-                                     engine,
-                                     nullptr,
+                                     on.comm,
+                                     on.stream,
                                      options);
         },
         sent,
@@ -179,9 +179,9 @@ auto Calls<Abi, N, D>::prepare_all_to_all(const Taken& taken,
     return Moving(
         std::move(input),
         std::move(output),
-        [sent](auto& in, auto& out, sennit_comm_t engine, Options options) {
+        [sent](auto& in, auto& out, const Runner& on, Options options) {
           return sennit_all_to_all(
-              in.data(), out.data(), sent, SENNIT_UINT8, engine, nullptr, options);
+              in.data(), out.data(), sent, SENNIT_UINT8, on.comm, on.stream, options);
         },
         sent,
         received);
@@ -221,7 +221,7 @@ auto Calls<Abi, N, D>::prepare_exchange(const Taken& taken,
     return Moving(
         std::move(input),
         std::move(output),
-        [](auto& in, auto& out, sennit_comm_t engine, Options options) {
+        [](auto& in, auto& out, const Runner& on, Options options) {
           return sennit_all_to_all_v(in.data(),
                                      in.counts(),
                                      in.displacements(),
@@ -229,8 +229,8 @@ auto Calls<Abi, N, D>::prepare_exchange(const Taken& taken,
                                      out.counts(),
                                      out.displacements(),
                                      SENNIT_UINT8,
-                                     engine,
-                                     nullptr,
+                                     on.comm,
+                                     on.stream,
                                      options);
         },
         sent,
@@ -313,9 +313,9 @@ auto Calls<Abi, N, D>::prepare_gather(const Taken& taken,
     return Moving(
         std::move(input),
         std::move(output),
-        [root](auto& in, auto& out, sennit_comm_t engine, Options options) {
+        [root](auto& in, auto& out, const Runner& on, Options options) {
           return sennit_gather(
-              in.data(), out.data(), in.bytes(), SENNIT_UINT8, root, engine, nullptr, options);
+              in.data(), out.data(), in.bytes(), SENNIT_UINT8, root, on.comm, on.stream, options);
         },
         sent,
         received);
@@ -355,7 +355,7 @@ auto Calls<Abi, N, D>::prepare_gather_v(const Taken& taken,
     return Moving(
         std::move(input),
         std::move(output),
-        [root](auto& in, auto& out, sennit_comm_t engine, Options options) {
+        [root](auto& in, auto& out, const Runner& on, Options options) {
           return sennit_gather_v(in.data(),
                                  in.bytes(),
                                  out.data(),
@@ -363,8 +363,8 @@ auto Calls<Abi, N, D>::prepare_gather_v(const Taken& taken,
                                  out.displacements(),
                                  SENNIT_UINT8,
                                  root,
-                                 engine,
-                                 nullptr,
+                                 on.comm,
+                                 on.stream,
                                  options);
         },
         sent,
@@ -404,9 +404,9 @@ auto Calls<Abi, N, D>::prepare_scatter(const Taken& taken,
     return Moving(
         std::move(input),
         std::move(output),
-        [root](auto& in, auto& out, sennit_comm_t engine, Options options) {
+        [root](auto& in, auto& out, const Runner& on, Options options) {
           return sennit_scatter(
-              in.data(), out.data(), out.bytes(), SENNIT_UINT8, root, engine, nullptr, options);
+              in.data(), out.data(), out.bytes(), SENNIT_UINT8, root, on.comm, on.stream, options);
         },
         is_root ? block : received,
         received);
@@ -447,7 +447,7 @@ auto Calls<Abi, N, D>::prepare_scatter_v(const Taken& taken,
     return Moving(
         std::move(input),
         std::move(output),
-        [root](auto& in, auto& out, sennit_comm_t engine, Options options) {
+        [root](auto& in, auto& out, const Runner& on, Options options) {
           return sennit_scatter_v(in.data(),
                                   in.counts(),
                                   in.displacements(),
@@ -455,8 +455,8 @@ auto Calls<Abi, N, D>::prepare_scatter_v(const Taken& taken,
                                   out.bytes(),
                                   SENNIT_UINT8,
                                   root,
-                                  engine,
-                                  nullptr,
+                                  on.comm,
+                                  on.stream,
                                   options);
         },
         sent,

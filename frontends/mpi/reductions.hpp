@@ -41,10 +41,10 @@ struct Reducing {
   }
   // The program may free an operator of its own before the call ends, and nobody can keep it.
   [[nodiscard]] bool may_return_before_its_end() const { return !is_of_program; }
-  sennit_status_t start(sennit_comm_t engine, const sennit_call_options_t* options) {
+  sennit_status_t start(const Runner& on, const sennit_call_options_t* options) {
     return gathered != nullptr
-               ? gathered->start(engine, options)
-               : start_of(*this, block != nullptr ? block.get() : recv, engine, options);
+               ? gathered->start(on, options)
+               : start_of(*this, block != nullptr ? block.get() : recv, on, options);
   }
   // Types are predefined ones, but with operators of the program.
   [[nodiscard]] int keep() { return 0; }
@@ -66,7 +66,7 @@ struct NoStart {
   template <class Call>
   sennit_status_t operator()(const Call& /*call*/,
                              void* /*to*/,
-                             sennit_comm_t /*engine*/,
+                             const Runner& /*on*/,
                              const sennit_call_options_t* /*options*/) const {
     return SENNIT_INTERNAL_ERROR;
   }
@@ -138,14 +138,14 @@ auto Calls<Abi, N, D>::prepare_all_reduce(
       taken,
       {send, recv, count, count, type, op, !is_in_place(recv)},
       {.last = taken.size - 1},
-      [](const auto& call, void* to, sennit_comm_t engine, const sennit_call_options_t* options) {
+      [](const auto& call, void* to, const Runner& on, const sennit_call_options_t* options) {
         return sennit_all_reduce(call.send,
                                  to,
                                  call.elements,
                                  call.reduction.dtype,
                                  call.reduction.op,
-                                 engine,
-                                 nullptr,
+                                 on.comm,
+                                 on.stream,
                                  options);
       });
 }
@@ -168,15 +168,15 @@ auto Calls<Abi, N, D>::prepare_reduce(const Taken& taken,
        .has_result = is_root,
        .last = taken.size - 1},
       [root](
-          const auto& call, void* to, sennit_comm_t engine, const sennit_call_options_t* options) {
+          const auto& call, void* to, const Runner& on, const sennit_call_options_t* options) {
         return sennit_reduce(call.send,
                              to,
                              call.elements,
                              call.reduction.dtype,
                              call.reduction.op,
                              root,
-                             engine,
-                             nullptr,
+                             on.comm,
+                             on.stream,
                              options);
       });
 }
@@ -207,14 +207,14 @@ auto Calls<Abi, N, D>::prepare_scattered(const Taken& taken,
        is_valid && !is_in_place(recv),
        are_equal},
       {.moves = GatherPlan::Moves::kBlocks, .blocks = blocks.data(), .last = taken.size - 1},
-      [](const auto& made, void* to, sennit_comm_t engine, const sennit_call_options_t* options) {
+      [](const auto& made, void* to, const Runner& on, const sennit_call_options_t* options) {
         return sennit_reduce_scatter(made.send,
                                      to,
                                      made.elements,
                                      made.reduction.dtype,
                                      made.reduction.op,
-                                     engine,
-                                     nullptr,
+                                     on.comm,
+                                     on.stream,
                                      options);
       });
   // In place MPI wants the block where the buffer begins, and the rest of the buffer unchanged.

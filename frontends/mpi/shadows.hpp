@@ -87,17 +87,17 @@ class Shadows {
   }
   // What is there now.
   void copy_in_again() const {
-    each([&](const Part& part) {
+    each([&](const Cuda::Scope& scope, const Part& part) {
       for (const Rows& rows : part.reads) {
-        cuda_->copy_in(part.shadow(), part.own, rows);
+        scope.copy_in(part.shadow(), part.own, rows);
       }
       return !part.reads.empty();
     });
   }
   void copy_out() const {
-    each([&](const Part& part) {
+    each([&](const Cuda::Scope& scope, const Part& part) {
       for (const Rows& rows : part.writes) {
-        cuda_->copy_out(part.own, part.shadow(), rows);
+        scope.copy_out(part.own, part.shadow(), rows);
       }
       return !part.writes.empty();
     });
@@ -171,8 +171,9 @@ class Shadows {
     for (const Part& part : buffers_) {
       if (part.is_on_device()) {
         const Cuda::Scope scope(*cuda_, part.place);
-        if (run(part)) {
-          cuda_->wait();
+        scope.wait_for_program();
+        if (run(scope, part)) {
+          scope.wait();
         }
       }
     }
@@ -194,8 +195,8 @@ struct ShadowedCall {
 
   [[nodiscard]] std::size_t bytes() const { return call.bytes(); }
   [[nodiscard]] Trouble trouble() const { return call.trouble(); }
-  sennit_status_t start(sennit_comm_t engine, const sennit_call_options_t* options) {
-    return call.start(engine, options);
+  sennit_status_t start(const Runner& on, const sennit_call_options_t* options) {
+    return call.start(on, options);
   }
   [[nodiscard]] int keep() { return call.keep(); }
   [[nodiscard]] int keep_input() { return call.keep_input(); }

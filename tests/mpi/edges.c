@@ -221,9 +221,9 @@ void blocks_that_do_not_fit(void) {
     MPI_Comm_free(&comm);
     /* At one rank alone: the calls of others, which wait for it, fail as well. */
     comm = taken();
-    if (rank == 0) {
-      EQUAL(class_of(MPI_Gather(in, sent, MPI_INT, out, 1, MPI_INT, 0, comm)), MPI_ERR_TRUNCATE);
-    }
+    const int mine = rank == 0 ? sent : 1;
+    const int code = MPI_Gather(in, mine, MPI_INT, out, 1, MPI_INT, 0, comm);
+    EQUAL(rank == 0 && class_of(code) != MPI_ERR_TRUNCATE, 0);
     EQUAL(class_of(MPI_Barrier(comm)), MPI_ERR_OTHER);
     MPI_Comm_free(&comm);
     for (int i = 0; i < 4 * ranks; ++i) {

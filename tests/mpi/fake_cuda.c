@@ -12,7 +12,11 @@
 #define API __attribute__((visibility("default")))
 
 typedef uint64_t Pointer;
-enum { kInvalidContext = 201, kInvalidValue = 1, kMostQueued = 1 << 16, kContext = 0x7c0 };
+enum { kInvalidContext = 201, kInvalidValue = 1, kMostQueued = 1 << 16, kDevices = 2 };
+/* Of device 0; that of device 1 is 1 more. */
+enum { kContext = 0x7c0 };
+static void* const default_stream = (void*)1;
+static char only_stream;
 
 static const size_t kRoom = (size_t)16 << 30;
 
@@ -20,8 +24,34 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char* memory; /* as the program sees it */
 static char* view;   /* where copies read and write it */
 static size_t used;
-static long copies;
 static __thread int contexts;
+static __thread int current;
+static __thread int has_default_stream;
+
+/* Of libsennit.so on fake GPUs, if it is there. */
+static struct {
+  void* (*allocate)(size_t bytes);
+  int (*device_of)(const void* pointer);
+  void (*use_device)(int device);
+  void* (*stream)(void);
+  void (*synchronize)(void* stream);
+} gpus;
+
+__attribute__((constructor)) static void find_gpus(void) {
+  gpus.allocate = (void* (*)(size_t))dlsym(RTLD_DEFAULT, "fake_allocate");
+  gpus.device_of = (int (*)(const void*))dlsym(RTLD_DEFAULT, "fake_device_of");
+  gpus.use_device = (void (*)(int))dlsym(RTLD_DEFAULT, "fake_use_device");
+  gpus.stream = (void* (*)(void))dlsym(RTLD_DEFAULT, "fake_stream");
+  gpus.synchronize = (void (*)(void*))dlsym(RTLD_DEFAULT, "fake_synchronize");
+}
+
+API void fake_choose_device(int device) {
+  if (gpus.use_device != NULL && (current != device || !has_default_stream)) {
+    gpus.use_device(device);
+    has_default_stream = 1;
+  }
+  current = device;
+}
 
 typedef struct {
   char* to;
@@ -52,6 +82,10 @@ static void open_memory(void) {
 }
 
 API void* fake_malloc(size_t bytes) {
+  if (gpus.allocate != NULL) {
+    fake_choose_device(current);
+    return gpus.allocate(bytes);
+  }
   pthread_mutex_lock(&mutex);
   open_memory();
   char* const made = memory + used;
@@ -65,13 +99,18 @@ API void* fake_malloc(size_t bytes) {
 }
 API void fake_free(void* freed) { (void)freed; }
 
-static int is_device(const void* address) {
+/* -1: the host. */
+static int device_of(const void* address) {
   const char* const byte = address;
-  return memory != NULL && byte >= memory && byte < memory + kRoom;
+  if (gpus.device_of != NULL) {
+    return gpus.device_of(address);
+  }
+  return memory != NULL && byte >= memory && byte < memory + kRoom ? 0 : -1;
 }
+static int is_device(const void* address) { return device_of(address) >= 0; }
 /* Where a copy finds a byte. */
 static char* seen(const void* address) {
-  return is_device(address) ? view + ((const char*)address - memory) : (char*)address;
+  return gpus.device_of == NULL && is_device(address) ? view + ((const char*)address - memory) : (char*)address;
 }
 
 API void fake_write(void* device, const void* host, size_t bytes) {
@@ -80,14 +119,14 @@ API void fake_write(void* device, const void* host, size_t bytes) {
 API void fake_read(void* host, const void* device, size_t bytes) {
   memcpy(host, seen(device), bytes);
 }
-API long fake_copies(void) { return copies; }
 
 API int cuPointerGetAttributes(unsigned count, const int* names, void** values, Pointer address) {
-  const int is_there = is_device((const void*)address);
+  const int device = device_of((const void*)address);
+  const int is_there = device >= 0;
   for (unsigned i = 0; i < count; ++i) {
     switch (names[i]) {
       case 1: /* context */
-        *(void**)values[i] = is_there ? (void*)kContext : NULL;
+        *(void**)values[i] = is_there ? (char*)kContext + device : NULL;
         break;
       case 2: /* type of memory */
         *(unsigned*)values[i] = is_there ? 2 : 0;
@@ -96,7 +135,7 @@ API int cuPointerGetAttributes(unsigned count, const int* names, void** values, 
         *(unsigned char*)values[i] = 0;
         break;
       case 9: /* device */
-        *(int*)values[i] = is_there ? 0 : -2;
+        *(int*)values[i] = is_there ? device : -2;
         break;
       default:
         return kInvalidValue;
@@ -105,15 +144,20 @@ API int cuPointerGetAttributes(unsigned count, const int* names, void** values, 
   return 0;
 }
 API int cuDevicePrimaryCtxRetain(void** context, int device) {
-  *context = (void*)kContext;
-  return device == 0 ? 0 : kInvalidValue;
+  *context = (char*)kContext + device;
+  return device >= 0 && device < kDevices ? 0 : kInvalidValue;
 }
 API int cuCtxPushCurrent_v2(void* context) {
+  const intptr_t device = (intptr_t)context - kContext;
+  if (device < 0 || device >= kDevices) {
+    return kInvalidContext;
+  }
+  fake_choose_device((int)device);
   ++contexts;
-  return context == (void*)kContext ? 0 : kInvalidContext;
+  return 0;
 }
 API int cuCtxPopCurrent_v2(void** context) {
-  *context = (void*)kContext;
+  *context = (char*)kContext + current;
   return contexts-- > 0 ? 0 : kInvalidContext;
 }
 
@@ -136,13 +180,12 @@ static int enqueue(const void* to, const void* from, size_t bytes) {
     run_queue();
   }
   queue[queued++] = (Copy){(char*)to, from, bytes};
-  ++copies;
   pthread_mutex_unlock(&mutex);
   return 0;
 }
 
 API int cuMemcpyAsync(Pointer to, Pointer from, size_t bytes, void* stream) {
-  return stream == (void*)1 ? enqueue((void*)to, (const void*)from, bytes) : kInvalidValue;
+  return stream != default_stream ? enqueue((void*)to, (const void*)from, bytes) : kInvalidValue;
 }
 
 typedef struct {
@@ -159,7 +202,7 @@ API int cuMemcpy2DAsync_v2(const void* copy, void* stream) {
   const size_t* const shape = (const size_t*)(to + 1);
   const char* const source = from->type == 1 ? from->host : (char*)from->device;
   char* const target = to->type == 1 ? to->host : (char*)to->device;
-  if (stream != (void*)1 || from->type + to->type != 3 || shape[0] > from->pitch ||
+  if (stream == default_stream || from->type + to->type != 3 || shape[0] > from->pitch ||
       shape[0] > to->pitch || is_device(source) != (from->type == 2)) {
     return kInvalidValue;
   }
@@ -169,11 +212,23 @@ API int cuMemcpy2DAsync_v2(const void* copy, void* stream) {
   }
   return code;
 }
+API int cuStreamCreate(void** stream, unsigned flags) {
+  *stream = gpus.stream != NULL ? gpus.stream() : &only_stream;
+  return contexts > 0 && flags == 1 ? 0 : kInvalidContext;
+}
 API int cuStreamSynchronize(void* stream) {
-  pthread_mutex_lock(&mutex);
-  run_queue();
-  pthread_mutex_unlock(&mutex);
-  return stream == (void*)1 && contexts > 0 ? 0 : kInvalidContext;
+  if (contexts == 0) {
+    return kInvalidContext;
+  }
+  if (stream != default_stream) {
+    pthread_mutex_lock(&mutex);
+    run_queue();
+    pthread_mutex_unlock(&mutex);
+  }
+  if (gpus.synchronize != NULL) {
+    gpus.synchronize(stream == default_stream ? NULL : stream);
+  }
+  return 0;
 }
 API int cuStreamQuery(void* stream) { return cuStreamSynchronize(stream); }
 API int cuMemHostAlloc(void** made, size_t bytes, unsigned flags) {

@@ -4,20 +4,21 @@
  *   hidden    the program and the MPI cannot touch it: there is a second view of it for copies
  *   open      they can, so that any program's memory may be the device's (fake_malloc)
  *
- * FAKE_CUDA_OPEN=1 in the environment selects the latter. */
+ * FAKE_CUDA_OPEN=1 in the environment selects the latter. Where libsennit.so on fake GPUs is
+ * preloaded (tests/python/fake_gpus.cpp), its memory is the device's, which is open too. */
 #ifndef SENNIT_TESTS_MPI_FAKE_CUDA_H_
 #define SENNIT_TESTS_MPI_FAKE_CUDA_H_
 
 #include <stdlib.h>
 
+/* The current device of the thread; 0 at first. */
+void fake_choose_device(int device);
 /* Never given back. */
 void* fake_malloc(size_t bytes);
 void fake_free(void* memory);
 /* What the program does with copies of its own. */
 void fake_write(void* device, const void* host, size_t bytes);
 void fake_read(void* host, const void* device, size_t bytes);
-/* Copies that the library made until now. */
-long fake_copies(void);
 
 #ifdef FAKE_CUDA_REPLACES_MALLOC
 #define malloc(bytes) fake_malloc(bytes)

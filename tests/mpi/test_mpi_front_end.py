@@ -5,25 +5,18 @@ The programs know nothing of the library: it is preloaded.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import sennit
+from installed_mpi import CASES, HERE, ROOT, Installed, installed_mpi, share_of
 from sennit.cli.rivals import mpi
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-SHARE = re.compile(r"sennit: mpi: rank 0: (\d+) calls of (\d+) bytes ran on Sennit, (\d+) were")
 MPI4PY = ROOT / ".rivals" / "mpi4py"
 # How messages between the ranks go: also where an MPI cannot read the other's memory, and needs
 # both ranks for each piece of a message.
@@ -41,80 +34,14 @@ TRANSPORTS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Installed:
-    """An MPI, and the test program compiled for it."""
-
-    mpi: mpi.Mpi
-    folder: Path
-    suffix: str  # of the compilers' names
-
-    def compile(self, output: str, *words: str | Path, compiler: str = "mpicc") -> Path:
-        path = self.mpi.prefix / "bin" / f"{compiler}{self.suffix}"
-        command = [path, "-O1", *words, "-o", self.folder / output]
-        subprocess.run(command, check=True)
-        return self.folder / output
-
-    def start(
-        self,
-        *program: str | Path,
-        ranks: int = 2,
-        preload: str = "",
-        check: bool = True,
-        timeout_s: int = 110,
-        environment: Mapping[str, str] | None = None,
-    ) -> subprocess.CompletedProcess[str]:
-        """Runs a program with the library, and what `preload` adds behind it, preloaded."""
-        variables = {
-            "LD_PRELOAD": f"{sennit.mpi_library()}{preload}",
-            "SENNIT_MPI_STATS": "1",
-            **(environment or {}),
-        }
-        words = [f"{name}={value}" for name, value in variables.items()]
-        # Set by `env`, in the ranks alone: the launcher is no program for MPI.
-        return subprocess.run(
-            [*self.mpi.launcher(ranks), "env", *words, *map(str, program)],
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=check,
-        )
-
-
 # MPICH's programs may be compiled for the standard ABI as well.
 @pytest.fixture(scope="module", params=[*mpi.NAMES, "mpich_abi"])
 def installed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Installed:
-    name, _, abi = request.param.partition("_")
-    variable = {"mpich": "SENNIT_MPICH_PREFIX", "openmpi": "SENNIT_OPENMPI_PREFIX"}[name]
-    prefix = Path(os.environ.get(variable) or ROOT / ".rivals" / name)
-    if not (prefix / "bin" / "mpiexec").exists():
-        pytest.skip(f"mpi: needs {name} (make rivals)")
-    suffix = f"_{abi}" if abi else ""
-    if not (prefix / "bin" / f"mpicc{suffix}").exists():
-        pytest.skip(f"mpi: needs an MPICH of the standard ABI, in {prefix} (make rivals)")
-    folder = tmp_path_factory.mktemp(request.param)
-    there = Installed(mpi.Mpi(name, prefix), folder, suffix)
-    names = (
-        "program",
-        "edges",
-        "layouts",
-        "mixing",
-        "nonblocking",
-        "operators",
-        "persistent",
-        "values",
-    )
-    there.compile("program", *(HERE / f"{name}.c" for name in names), "-lpthread")
+    there = installed_mpi(request.param, tmp_path_factory.mktemp(request.param))
+    there.compile("program", *(HERE / f"{name}.c" for name in CASES), "-lpthread")
     return there
-
-
-def share_of(run: subprocess.CompletedProcess[str]) -> tuple[int, int]:
-    """How many calls of rank 0 ran on the library, and how many were passed on."""
-    found = SHARE.search(run.stderr)
-    assert found, run.stderr
-    return int(found[1]), int(found[3])
 
 
 def test_all_cases_pass(installed: Installed) -> None:

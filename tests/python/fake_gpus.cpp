@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -75,6 +76,13 @@ extern "C" {
 FAKE_API void fake_use_device(int device) {
   (void)fake_cuda().use_device(device);
   FakeCuda::set_default_stream(fake_cuda().create_stream().value());
+}
+
+// Memory of the current device, and whose memory it is; -1: the host's.
+FAKE_API void* fake_allocate(std::size_t bytes) { return fake_cuda().allocate(bytes).value(); }
+FAKE_API int fake_device_of(const void* pointer) {
+  const Result<PointerFacts> facts = fake_cuda().facts_of(pointer);
+  return facts.ok() && facts->kind == MemoryKind::kDevice ? facts->device : -1;
 }
 
 FAKE_API void* fake_stream() { return fake_cuda().create_stream().value(); }

@@ -1,0 +1,243 @@
+/* A program for MPI with buffers in GPU memory that nobody but copies of CUDA can touch:
+ *
+ *   device [CASE...]     as program.c
+ */
+#include "fake_cuda.h"
+
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { kCount = 1000, kUntouched = -7 };
+
+static int rank;
+static int ranks;
+static const char* complaint;
+
+#define CHECK(is_right)                \
+  do {                                 \
+    if (!(is_right) && !complaint) {   \
+      complaint = #is_right;           \
+    }                                  \
+  } while (0)
+
+static int* device_ints(int count, int first, int step) {
+  int* const device = fake_malloc(sizeof(int) * (size_t)count);
+  for (int i = 0; i < count; ++i) {
+    const int value = first + i * step;
+    fake_write(device + i, &value, sizeof(value));
+  }
+  return device;
+}
+static int at(const int* device, int i) {
+  int value;
+  fake_read(&value, device + i, sizeof(value));
+  return value;
+}
+
+static void reductions(void) {
+  int* const in = device_ints(kCount, rank, 1);
+  int* const out = device_ints(kCount, kUntouched, 0);
+  const int all = ranks * (ranks - 1) / 2;
+  MPI_Allreduce(in, out, kCount, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  CHECK(at(out, 3) == all + 3 * ranks && at(out, kCount - 1) == all + (kCount - 1) * ranks);
+  MPI_Allreduce(MPI_IN_PLACE, out, kCount, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  CHECK(at(out, 3) == all + 3 * ranks);
+  MPI_Reduce(in, rank == 1 ? out : NULL, kCount, MPI_INT, MPI_MIN, 1, MPI_COMM_WORLD);
+  CHECK(at(out, 3) == (rank == 1 ? 3 : all + 3 * ranks));
+  MPI_Scan(in, out, kCount, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  CHECK(at(out, 5) == rank * (rank + 1) / 2 + 5 * (rank + 1));
+  const int before = at(out, 5);
+  MPI_Exscan(in, out, kCount, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  CHECK(at(out, 5) == (rank == 0 ? before : rank * (rank - 1) / 2 + 5 * rank));
+  int* const blocks = device_ints(ranks * 2, 10 * rank, 1);
+  MPI_Reduce_scatter_block(MPI_IN_PLACE, blocks, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  CHECK(at(blocks, 0) == 10 * all + 2 * rank * ranks);
+  CHECK(at(blocks, 2) == 10 * rank + 2);
+}
+
+/* Every third int, and on the host of odd ranks. */
+static void types_with_gaps(void) {
+  MPI_Datatype third;
+  MPI_Type_vector(kCount / 3, 1, 3, MPI_INT, &third);
+  MPI_Type_commit(&third);
+  int host[kCount];
+  int* const device = device_ints(kCount, rank == 0 ? 0 : kUntouched, rank == 0 ? 1 : 0);
+  MPI_Bcast(device, 1, third, 0, MPI_COMM_WORLD);
+  CHECK(at(device, 3) == 3 && at(device, 6) == 6);
+  CHECK(at(device, 4) == (rank == 0 ? 4 : kUntouched));
+  for (int i = 0; i < kCount; ++i) {
+    host[i] = kUntouched;
+  }
+  MPI_Bcast(rank % 2 == 1 ? host : device, 1, third, 0, MPI_COMM_WORLD);
+  CHECK(rank % 2 == 0 || (host[6] == 6 && host[7] == kUntouched));
+  MPI_Type_free(&third);
+
+  /* A face of a box, whose rows are one behind the other, and a list of places. */
+  const int box[3] = {4, 5, 6};
+  const int face[3] = {4, 2, 3};
+  const int corner[3] = {0, 1, 2};
+  const int lengths[3] = {2, 1, 3};
+  const int places[3] = {40, 7, 11};
+  MPI_Datatype faces;
+  MPI_Datatype list;
+  MPI_Type_create_subarray(3, box, face, corner, MPI_ORDER_C, MPI_INT, &faces);
+  MPI_Type_indexed(3, lengths, places, MPI_INT, &list);
+  MPI_Type_commit(&faces);
+  MPI_Type_commit(&list);
+  int* const in = device_ints(120, 100 * rank, 1);
+  int* const out = device_ints(240, kUntouched, 0);
+  MPI_Alltoall(in, 0, MPI_INT, out, 0, MPI_INT, MPI_COMM_WORLD);
+  MPI_Gather(in, 1, faces, out, 24, MPI_INT, 0, MPI_COMM_WORLD);
+  CHECK(at(out, 0) == (rank == 0 ? 8 : kUntouched) && at(out, 3) == (rank == 0 ? 14 : kUntouched));
+  CHECK(at(out, 24) == (rank == 0 ? 108 : kUntouched));
+  int* const few = device_ints(60, kUntouched, 0);
+  MPI_Bcast(rank == 0 ? in : few, 1, list, 0, MPI_COMM_WORLD);
+  CHECK(rank == 0 || (at(few, 40) == 40 && at(few, 41) == 41 && at(few, 7) == 7 &&
+                      at(few, 11) == 11 && at(few, 13) == 13));
+  CHECK(rank == 0 || (at(few, 8) == kUntouched && at(few, 42) == kUntouched));
+  MPI_Type_free(&faces);
+  MPI_Type_free(&list);
+}
+
+static void blocks_of_different_lengths(void) {
+  int* const in = device_ints(20 * ranks, 1000 * rank, 1);
+  int* const out = device_ints(20 * ranks, kUntouched, 0);
+  int counts[8];
+  int places[8];
+  for (int r = 0; r < ranks; ++r) {
+    counts[r] = 3 + (r + rank) % 4;
+    places[r] = 20 * (ranks - 1 - r);
+  }
+  MPI_Alltoallv(in, counts, places, MPI_INT, out, counts, places, MPI_INT, MPI_COMM_WORLD);
+  for (int r = 0; r < ranks; ++r) {
+    CHECK(at(out, places[r] + 2) == 1000 * r + 20 * (ranks - 1 - rank) + 2);
+    CHECK(at(out, places[r] + counts[r]) == kUntouched);
+  }
+}
+
+static void nonblocking(void) {
+  int* const in = device_ints(kCount, rank, 1);
+  int* const out = device_ints(kCount, kUntouched, 0);
+  MPI_Request request;
+  MPI_Iallreduce(in, out, kCount, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  CHECK(at(out, 9) == ranks * (ranks - 1) / 2 + 9 * ranks);
+  /* This one the MPI runs: the communicator is new. */
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Ibcast(out, kCount / 2, MPI_INT, 1, comm, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Ibcast(rank == 0 ? in : out, kCount, MPI_INT, 0, comm, &request);
+  int flag = 0;
+  while (!flag) {
+    MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+  }
+  CHECK(rank == 0 || at(out, 77) == 77);
+  MPI_Comm_free(&comm);
+}
+
+/* Also those of the MPI itself: more ranks than one are none of its own here, so by small scans. */
+static void persistent(void) {
+  int* const in = device_ints(kCount, 0, 0);
+  int* const out = device_ints(kCount, kUntouched, 0);
+  int* const sums = device_ints(4, kUntouched, 0);
+  MPI_Request requests[2];
+  MPI_Allreduce_init(in, out, kCount, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, requests);
+  MPI_Scan_init(in, sums, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, requests + 1);
+  for (int round = 1; round <= 3; ++round) {
+    for (int i = 0; i < kCount; ++i) {
+      const int value = round * (rank + i);
+      fake_write(in + i, &value, sizeof(value));
+    }
+    MPI_Startall(2, requests);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    CHECK(at(out, 8) == round * (ranks * (ranks - 1) / 2 + 8 * ranks));
+    CHECK(at(sums, 2) == round * (rank * (rank + 1) / 2 + 2 * (rank + 1)));
+  }
+  MPI_Request_free(requests);
+  MPI_Request_free(requests + 1);
+}
+
+/* What the MPI runs: with one rank, and a reduction that the library has not. */
+static void passed_on(void) {
+  int* const in = device_ints(kCount, rank, 1);
+  int* const out = device_ints(kCount, kUntouched, 0);
+  MPI_Allreduce(in, out, kCount, MPI_INT, MPI_SUM, MPI_COMM_SELF);
+  CHECK(at(out, 9) == rank + 9);
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Allreduce(in, out, kCount, MPI_INT, MPI_SUM, comm); /* its first */
+  CHECK(at(out, 9) == ranks * (ranks - 1) / 2 + 9 * ranks);
+  MPI_Comm_free(&comm);
+}
+
+/* Bytes, which fake GPUs can add: with buffers on GPUs everywhere, and with some on the host. */
+static void bytes_on_gpus(void) {
+  enum { kBytes = 1 << 20, kRounds = 5 };
+  unsigned char* const host = malloc(kBytes);
+  unsigned char* const in = fake_malloc(kBytes);
+  unsigned char* const out = fake_malloc((size_t)kBytes * (size_t)ranks);
+  unsigned char value = 0;
+  memset(host, rank + 1, kBytes);
+  fake_write(in, host, kBytes);
+  for (int round = 0; round < kRounds; ++round) {
+    MPI_Allreduce(in, out, kBytes, MPI_UINT8_T, MPI_SUM, MPI_COMM_WORLD);
+    fake_read(&value, out + kBytes - 1, 1);
+    CHECK(value == ranks * (ranks + 1) / 2);
+    MPI_Allgather(in, kBytes, MPI_BYTE, out, kBytes, MPI_BYTE, MPI_COMM_WORLD);
+    fake_read(&value, out + kBytes, 1);
+    CHECK(value == 2);
+    MPI_Bcast(rank == 0 ? host : in, kBytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+    fake_read(&value, in + kBytes / 2, 1);
+    CHECK(value == 1);
+    MPI_Alltoall(MPI_IN_PLACE, 0, MPI_BYTE, out, kBytes, MPI_BYTE, MPI_COMM_WORLD);
+    fake_read(&value, out + kBytes, 1);
+    CHECK(value == (rank == 0 ? 1 : 2));
+    memset(host, rank + 1, kBytes);
+    fake_write(in, host, kBytes);
+  }
+  free(host);
+}
+
+#define CASE(name) {#name, &(name)}
+static const struct {
+  const char* name;
+  void (*run)(void);
+} cases[] = {
+    CASE(reductions),
+    CASE(types_with_gaps),
+    CASE(blocks_of_different_lengths),
+    CASE(nonblocking),
+    CASE(persistent),
+    CASE(passed_on),
+    CASE(bytes_on_gpus),
+};
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  fake_choose_device(rank % 2);
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+    int is_wanted = argc == 1;
+    for (int a = 1; a < argc; ++a) {
+      is_wanted = is_wanted || strcmp(argv[a], cases[i].name) == 0;
+    }
+    if (is_wanted) {
+      complaint = NULL;
+      cases[i].run();
+      int is_wrong = complaint != NULL;
+      if (is_wrong) {
+        printf("rank %d: %s: not so: %s\n", rank, cases[i].name, complaint);
+      }
+      MPI_Allreduce(MPI_IN_PLACE, &is_wrong, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+      if (rank == 0) {
+        printf("%s %s\n", is_wrong ? "failed" : "passed", cases[i].name);
+      }
+      fflush(stdout);
+    }
+  }
+  MPI_Finalize();
+  return EXIT_SUCCESS;
+}

@@ -1,0 +1,86 @@
+"""Buffers in GPU memory, of a CUDA driver without a GPU (fake_cuda.h), before each MPI."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from installed_mpi import CASES, HERE, ROOT, Installed, installed_mpi
+from sennit.cli.rivals import mpi
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GPU_BUFFERS = re.compile(r"GPU buffers: (\d+) calls by GPUs, (\d+) through host memory")
+# Of device.c.
+BLOCKING = ("reductions", "types_with_gaps", "blocks_of_different_lengths", "passed_on")
+NONBLOCKING = ("nonblocking", "persistent")
+
+
+@pytest.fixture(scope="module", params=[*mpi.NAMES, "mpich_abi"])
+def installed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Installed:
+    there = installed_mpi(request.param, tmp_path_factory.mktemp(request.param))
+    driver = there.folder / "libcuda.so.1"
+    words = ("-shared", "-fPIC", "-O1", f"-Wl,-soname,{driver.name}", HERE / "fake_cuda.c", "-ldl")
+    subprocess.run(["gcc", *words, "-o", driver], check=True)
+    linked = (driver, f"-Wl,-rpath,{there.folder}")
+    there.compile("device", HERE / "device.c", *linked)
+    replaced = ("-DFAKE_CUDA_REPLACES_MALLOC", "-include", HERE / "fake_cuda.h")
+    cases = (HERE / f"{name}.c" for name in CASES)
+    there.compile("program", *replaced, *cases, *linked, "-lpthread")
+    return there
+
+
+def gpu_buffers(run: subprocess.CompletedProcess[str]) -> tuple[int, int]:
+    """How many calls of rank 0 GPUs ran, and how many had copies in host memory."""
+    found = GPU_BUFFERS.search(run.stderr)
+    assert found, run.stderr
+    return int(found[1]), int(found[2])
+
+
+def passed(run: subprocess.CompletedProcess[str]) -> list[str]:
+    return [line.split()[1] for line in run.stdout.splitlines() if line.startswith("passed ")]
+
+
+def has_callbacks(installed: Installed) -> bool:
+    """Whether the MPI calls back while it waits, so that nonblocking calls can be finished."""
+    return not installed.suffix
+
+
+def test_memory_that_only_copies_reach(installed: Installed) -> None:
+    names: Sequence[str] = (*BLOCKING, *(NONBLOCKING if has_callbacks(installed) else ()))
+    run = installed.start(installed.folder / "device", *names)
+    assert sorted(passed(run)) == sorted(names), run.stdout
+    assert gpu_buffers(run) == (0, 18 if has_callbacks(installed) else 13)
+
+
+@pytest.mark.parametrize("installed", ["mpich_abi"], indirect=True)
+def test_a_nonblocking_call_that_nobody_can_finish_is_refused(installed: Installed) -> None:
+    run = installed.start(installed.folder / "device", "nonblocking", check=False)
+    assert run.returncode != 0
+    assert "this call has buffers in GPU memory, which the MPI cannot read" in run.stderr
+
+
+# All that its cases allocate is GPU memory, what they declare is host memory.
+@pytest.mark.parametrize("installed", mpi.NAMES, indirect=True)
+def test_all_cases_pass_with_buffers_in_gpu_memory(installed: Installed) -> None:
+    run = installed.start(installed.folder / "program", environment={"FAKE_CUDA_OPEN": "1"})
+    assert len(passed(run)) == 36, run.stdout
+    assert run.stdout.splitlines()[-1] == "callbacks 1"
+    assert gpu_buffers(run)[1] > 1000
+
+
+def test_gpus_run_calls_where_all_ranks_have_buffers_there(installed: Installed) -> None:
+    libraries = list(ROOT.glob("build/*/tests/fake_gpus/libsennit.so"))
+    if not libraries:
+        pytest.skip("fakes: no fake GPUs, which a build of the tests without CUDA has")
+    library: Path = max(libraries, key=lambda file: file.stat().st_mtime)
+    run = installed.start(installed.folder / "device", "bytes_on_gpus", preload=f":{library}")
+    assert passed(run) == ["bytes_on_gpus"], run.stdout
+    # The five broadcasts come from the host's memory of this rank.
+    assert gpu_buffers(run) == (15, 0)
