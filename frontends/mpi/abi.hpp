@@ -4,6 +4,7 @@
 
 #include "library.hpp"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace sennit_mpi {
@@ -37,6 +38,7 @@ struct Mpich {
   static constexpr Type kInt = 0x4c000405;
   static constexpr Op kMin = 0x58000002;
   static constexpr Errhandler kErrorsReturn = 0x54000001;
+  static constexpr std::size_t kStatusBytes = 20;
   static constexpr int kErrCount = 2;
   static constexpr int kErrTruncate = 14;
   static constexpr int kErrOther = 15;
@@ -87,6 +89,7 @@ struct OpenMpi {
   using Request = void*;
   using Info = void*;
 
+  static constexpr std::size_t kStatusBytes = 24;
   static constexpr int kErrCount = 2;
   static constexpr int kErrTruncate = 15;
   static constexpr int kErrOther = 16;
@@ -147,6 +150,7 @@ struct Standard {
   using Request = void*;
   using Info = void*;
 
+  static constexpr std::size_t kStatusBytes = 32;
   static constexpr int kErrCount = 2;
   static constexpr int kErrTruncate = 15;
   static constexpr int kErrOther = 16;

@@ -28,6 +28,8 @@ template <class Abi, class Start>
 struct Reducing;
 template <class Abi, class N, class D>
 struct DeviceRoles;
+template <class Abi, class N, class D>
+struct Messages;
 
 constexpr const char* kRefused = "arguments that the MPI refuses";
 
@@ -136,6 +138,7 @@ class Calls {
 
  private:
   friend struct DeviceRoles<Abi, N, D>;
+  friend struct Messages<Abi, N, D>;
 
   static constexpr bool kIsPlain = std::is_same_v<N, int>;
   using Taken = Member<Abi>;
@@ -443,7 +446,8 @@ int Calls<Abi, N, D>::begin(Begun begun,
         const int passed = pass();
         return passed == 0 ? front().follow(begun.comm,
                                             std::move(shadows),
-                                            begun.is_persistent,
+                                            begun.is_persistent ? FollowedCall::kPersistent
+                                                                : FollowedCall::kNonblocking,
                                             begun.request)
                            : passed;
       }

@@ -46,6 +46,9 @@
 #define SENNIT_MPI_OTHER(name, ...) \
   SENNIT_MPI_ENTRY(MPI_##name)      \
   SENNIT_MPI_ENTRY(PMPI_##name)
+#define SENNIT_MPI_MESSAGE(name, ...) \
+  SENNIT_MPI_OTHER(name)              \
+  SENNIT_MPI_OTHER(name##_c)
 #define SENNIT_MPI_UNCOUNTED(name, nonblocking, ...) \
   SENNIT_MPI_OTHER(name)                             \
   SENNIT_MPI_OTHER(nonblocking)                      \
@@ -122,6 +125,7 @@ extern "C" __attribute__((visibility("hidden"), used)) void sennit_mpi_fill_slot
   const Entry entries[] = {
 #define SENNIT_MPI_OTHER(name, ...) \
   {"MPI_" #name, &sennit_slot_MPI_##name}, {"PMPI_" #name, &sennit_slot_PMPI_##name},
+#define SENNIT_MPI_MESSAGE(name, ...) SENNIT_MPI_OTHER(name) SENNIT_MPI_OTHER(name##_c)
 #define SENNIT_MPI_UNCOUNTED(name, nonblocking, ...) \
   SENNIT_MPI_OTHER(name) SENNIT_MPI_OTHER(nonblocking) SENNIT_MPI_OTHER(name##_init)
 #define SENNIT_MPI_COLLECTIVE(name, nonblocking, ...) \

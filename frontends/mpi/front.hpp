@@ -20,10 +20,12 @@
 
 #include "sennit/sennit.h"
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,6 +34,28 @@
 #include <vector>
 
 namespace sennit_mpi {
+
+// What becomes of a request that the MPI has made for a call on shadows.
+enum class FollowedCall : std::uint8_t { kNonblocking, kReceive, kPersistent };
+
+// Of a message, for the MPI to fill.
+template <class Abi>
+class Status {
+ public:
+  void* data() { return room_.data(); }
+  [[nodiscard]] const void* data() const { return room_.data(); }
+
+ private:
+  alignas(std::max_align_t) std::array<std::byte, Abi::kStatusBytes> room_{};
+};
+
+// What has come.
+template <class Abi>
+std::size_t bytes_of(const Functions<Abi>& functions, typename Abi::Type byte, const void* status) {
+  std::int64_t bytes = 0;
+  functions.mpi.get_elements_x(status, byte, &bytes);
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+}
 
 template <class Abi>
 class Front {
@@ -138,12 +162,12 @@ class Front {
   // ends when the shadows have been copied back.
   int follow(typename Abi::Comm comm,
              Shadows<Abi> shadows,
-             bool is_persistent,
+             FollowedCall kind,
              typename Abi::Request* request) {
     Running& behind = *running_.load(std::memory_order_relaxed);
     auto call = std::make_unique<CallInMpi>(
-        functions, behind.requests, std::move(shadows), *request, is_persistent);
-    if (!is_persistent) {
+        functions, behind.requests, std::move(shadows), *request, kind, abi.byte());
+    if (kind != FollowedCall::kPersistent) {
       return behind.requests.start(
           std::move(call), [](sennit_status_t /*failure*/) { return 0; }, request);
     }
@@ -313,12 +337,15 @@ class Front {
               const Requests<Abi>& its_requests,
               Shadows<Abi> its_shadows,
               typename Abi::Request its_request,
-              bool persists)
+              FollowedCall its_kind,
+              typename Abi::Type byte)
         : functions(its_functions),
           requests(its_requests),
           shadows(std::move(its_shadows)),
           request(its_request),
-          is_persistent(persists) {}
+          is_persistent(its_kind == FollowedCall::kPersistent),
+          is_receive(its_kind == FollowedCall::kReceive),
+          type_of_bytes(byte) {}
     ~CallInMpi() override {
       if (is_persistent) {
         functions.request_free(&request);
@@ -332,10 +359,18 @@ class Front {
       return functions.start(&request) == 0 ? SENNIT_OK : SENNIT_SYSTEM_ERROR;
     }
     bool has_ended_in_mpi() override { return requests.has_ended(request); }
+    bool has_status(void* to) const override {
+      if (is_receive && to != nullptr && to != Abi::status_ignore()) {
+        std::memcpy(to, status.data(), Abi::kStatusBytes);
+      }
+      return is_receive;
+    }
+    void cancel() override { functions.mpi.cancel(&request); }
     int finish() override {
-      const int code = functions.mpi.wait(&request, Abi::status_ignore());
+      const int code = functions.mpi.wait(&request, status.data());
       if (code == 0) {
-        shadows.copy_out();
+        shadows.copy_out(is_receive ? bytes_of(functions, type_of_bytes, status.data())
+                                    : Shadows<Abi>::kAll);
       }
       return code;
     }
@@ -346,6 +381,9 @@ class Front {
     Shadows<Abi> shadows;
     typename Abi::Request request;
     bool is_persistent;
+    bool is_receive;
+    typename Abi::Type type_of_bytes;
+    Status<Abi> status;
   };
 
   template <class Call>

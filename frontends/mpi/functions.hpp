@@ -22,14 +22,15 @@ struct Functions {
   using Request = typename Abi::Request;
   using Info = typename Abi::Info;
 
-  // The collectives, with counts N and displacements D, their nonblocking and persistent forms. The
-  // latter are null where the MPI is older than MPI 4.
+  // The collectives, with counts N and displacements D, their nonblocking and persistent forms, and
+  // messages. Persistent collectives are null where the MPI is older than MPI 4.
   template <class N, class D>
   struct Counted {
 #define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries) \
   int(*stem) parameters = nullptr;                                                     \
   int (*i_##stem)(SENNIT_MPI_LIST parameters, Request * request) = nullptr;            \
   int (*init_##stem)(SENNIT_MPI_LIST parameters, Info info, Request * request) = nullptr;
+#define SENNIT_MPI_MESSAGE(name, stem, form, parameters, arguments) int(*stem) parameters = nullptr;
 #define SENNIT_MPI_OTHER(name, stem, parameters)
 #include "calls.def"
   };
@@ -59,6 +60,9 @@ struct Functions {
   take(large.stem, #name "_c");                                                        \
   take(large.i_##stem, #nonblocking "_c");                                             \
   take(large.init_##stem, #name "_init_c");
+#define SENNIT_MPI_MESSAGE(name, stem, form, parameters, arguments) \
+  take(plain.stem, #name);                                         \
+  take(large.stem, #name "_c");
 #define SENNIT_MPI_OTHER(name, stem, parameters) take(stem, #name);
 #include "calls.def"
 #define SENNIT_MPI_NEEDED(name, member, parameters) take(mpi.member, #name);

@@ -34,6 +34,9 @@ class Outstanding {
 
   // Of one in the MPI, by the MPI's own progress.
   [[nodiscard]] virtual bool has_ended_in_mpi() { return false; }
+  // What the program gets as its status; true: that. False: an empty one.
+  [[nodiscard]] virtual bool has_status(void* /*status*/) const { return false; }
+  virtual void cancel() {}
   // It has ended well, or in the MPI in any way: what was received goes where the program wants it.
   // Returns the MPI's error.
   virtual int finish() = 0;
@@ -239,8 +242,10 @@ class Requests {
           guarded([&] { return ended == SENNIT_OK ? entry->call->finish() : entry->report(ended); },
                   [](const char* /*what*/) { return Abi::kErrOther; });
     }
-    mpi.status_set_elements(status, entry->requests.abi_.byte(), 0);
-    mpi.status_set_cancelled(status, 0);
+    if (!entry->call->has_status(status)) {
+      mpi.status_set_elements(status, entry->requests.abi_.byte(), 0);
+      mpi.status_set_cancelled(status, 0);
+    }
     return entry->code;
   }
   static int released(void* extra) {
@@ -248,7 +253,12 @@ class Requests {
     sennit_work_destroy(entry->call->work);
     return 0;
   }
-  static int cancelled(void* /*extra*/, int /*is_complete*/) { return 0; }
+  static int cancelled(void* extra, int is_complete) {
+    if (is_complete == 0) {
+      static_cast<Entry*>(extra)->call->cancel();
+    }
+    return 0;
+  }
 
   const Abi& abi_;
   const Functions<Abi>& functions_;

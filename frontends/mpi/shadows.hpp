@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -94,10 +95,24 @@ class Shadows {
       return !part.reads.empty();
     });
   }
-  void copy_out() const {
+  static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+  // At most so many bytes of a buffer, in the order of its type.
+  void copy_out(std::size_t most = kAll) const {
     each([&](const Cuda::Scope& scope, const Part& part) {
-      for (const Rows& rows : part.writes) {
-        scope.copy_out(part.own, part.shadow(), rows);
+      std::size_t left = most;
+      for (Rows rows : part.writes) {
+        const std::size_t whole = std::min(rows.rows, left / rows.width);
+        const std::size_t rest = whole < rows.rows ? left % rows.width : 0;
+        const std::ptrdiff_t behind =
+            rows.offset + static_cast<std::ptrdiff_t>(whole * rows.pitch);
+        rows.rows = whole;
+        if (whole > 0) {
+          scope.copy_out(part.own, part.shadow(), rows);
+        }
+        if (rest > 0) {
+          scope.copy_out(part.own, part.shadow(), {.offset = behind, .width = rest});
+        }
+        left -= whole * rows.width + rest;
       }
       return !part.writes.empty();
     });

@@ -16,8 +16,8 @@ class Share {
     calls_.fetch_add(calls, std::memory_order_relaxed);
     bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
-  // Of those, calls with buffers in GPU memory, which GPUs ran; and calls of any, for which the
-  // buffers were copied through host memory.
+  // Calls whose buffers in GPU memory GPUs used; and those, also messages and calls that are passed
+  // on, for which they were copied through host memory.
   void take_on_gpus() { on_gpus_.fetch_add(1, std::memory_order_relaxed); }
   void copy() { copied_.fetch_add(1, std::memory_order_relaxed); }
   // The first reason is kept.

@@ -4,6 +4,7 @@
 #include "calls.hpp"
 #include "device_roles.hpp"
 #include "front.hpp"
+#include "messages.hpp"
 #include "movements.hpp"
 #include "reductions.hpp"
 
@@ -69,6 +70,11 @@ void* function_named(const std::string& name) {
       #name "_c", reinterpret_cast<void*>(&Large::stem)},             \
       {#nonblocking "_c", reinterpret_cast<void*>(&Large::i_##stem)}, \
       {#name "_init_c", reinterpret_cast<void*>(&Large::init_##stem)},
+#define SENNIT_MPI_MESSAGE(name, stem, ...)                                           \
+  {#name, reinterpret_cast<void*>(&Messages<Abi, int, int>::stem)}, {                 \
+    #name "_c", reinterpret_cast<void*>(&Messages<Abi, std::int64_t, std::int64_t>::stem) \
+  }                                                                                   \
+  ,
 #define SENNIT_MPI_OTHER(name, stem, parameters) {#name, reinterpret_cast<void*>(&stem<Abi>)},
 #include "calls.def"
   };

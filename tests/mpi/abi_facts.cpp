@@ -89,6 +89,7 @@ void compare() {
   EQUAL(Abi::kErrorsReturn, MPI_ERRORS_RETURN);
   EQUAL(kMpichStreamNull, MPIX_STREAM_NULL);
 #endif
+  EQUAL(Abi::kStatusBytes, sizeof(MPI_Status));
 #define SENNIT_MPI_PLACE_OP SENNIT_MPI_OP
 #define SENNIT_MPI_NO_OP SENNIT_MPI_OP
 #include "../../frontends/mpi/predefined.def"

@@ -172,6 +172,67 @@ static void passed_on(void) {
   MPI_Comm_free(&comm);
 }
 
+/* Shorter ones than the buffer has room for, and with gaps. */
+static void messages(void) {
+  const int other = ranks - 1 - rank;
+  MPI_Datatype third;
+  MPI_Status status;
+  int count = 0;
+  MPI_Type_vector(10, 1, 3, MPI_INT, &third);
+  MPI_Type_commit(&third);
+  int* const in = device_ints(kCount, 1000 * rank, 1);
+  int* const out = device_ints(kCount, kUntouched, 0);
+  if (rank == 0) {
+    MPI_Send(in, 5, MPI_INT, other, 7, MPI_COMM_WORLD);
+    MPI_Recv(out, 1, third, other, 8, MPI_COMM_WORLD, &status);
+    MPI_Get_count(&status, MPI_INT, &count);
+    CHECK(count == 6 && status.MPI_SOURCE == other && status.MPI_TAG == 8);
+    CHECK(at(out, 0) == 1000 && at(out, 15) == 1005 && at(out, 18) == kUntouched);
+    CHECK(at(out, 1) == kUntouched);
+  } else {
+    MPI_Recv(out, kCount, MPI_INT, other, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK(at(out, 4) == 4 && at(out, 5) == kUntouched);
+    MPI_Ssend(in, 6, MPI_INT, other, 8, MPI_COMM_WORLD);
+  }
+  MPI_Sendrecv(in, 1, third, other, 1, out, 10, MPI_INT, other, 1, MPI_COMM_WORLD, &status);
+  CHECK(at(out, 9) == 1000 * other + 27 && status.MPI_SOURCE == other);
+  MPI_Sendrecv_replace(out, 20, MPI_INT, other, 2, other, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  CHECK(at(out, 9) == 1000 * rank + 27);
+  MPI_Recv(out, 3, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  CHECK(at(out, 0) == 1000 * rank);
+  MPI_Type_free(&third);
+}
+
+static void nonblocking_messages(void) {
+  const int other = ranks - 1 - rank;
+  MPI_Request requests[3];
+  MPI_Status statuses[3];
+  int count = 0;
+  int host = kUntouched;
+  int* const in = device_ints(kCount, 1000 * rank, 1);
+  int* const out = device_ints(kCount, kUntouched, 0);
+  MPI_Irecv(out, kCount, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, requests);
+  MPI_Isend(in, 50, MPI_INT, other, 3, MPI_COMM_WORLD, requests + 1);
+  MPI_Waitall(2, requests, statuses);
+  MPI_Get_count(statuses, MPI_INT, &count);
+  CHECK(count == 50 && statuses[0].MPI_SOURCE == other && statuses[0].MPI_TAG == 3);
+  CHECK(at(out, 49) == 1000 * other + 49 && at(out, 50) == kUntouched);
+  /* One of each kind. */
+  MPI_Irecv(out, 1, MPI_INT, other, 4, MPI_COMM_WORLD, requests);
+  MPI_Irecv(&host, 1, MPI_INT, other, 5, MPI_COMM_WORLD, requests + 1);
+  MPI_Send(in + 1, 1, MPI_INT, other, 5, MPI_COMM_WORLD);
+  MPI_Isend(in + 2, 1, MPI_INT, other, 4, MPI_COMM_WORLD, requests + 2);
+  MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+  CHECK(at(out, 0) == 1000 * other + 2 && host == 1000 * other + 1);
+  /* Nobody sends that. */
+  int is_cancelled = 0;
+  MPI_Irecv(out, 1, MPI_INT, other, 6, MPI_COMM_WORLD, requests);
+  MPI_Cancel(requests);
+  MPI_Wait(requests, statuses);
+  MPI_Test_cancelled(statuses, &is_cancelled);
+  CHECK(is_cancelled);
+}
+
 /* Bytes, which fake GPUs can add: with buffers on GPUs everywhere, and with some on the host. */
 static void bytes_on_gpus(void) {
   enum { kBytes = 1 << 20, kRounds = 5 };
@@ -211,6 +272,8 @@ static const struct {
     CASE(nonblocking),
     CASE(persistent),
     CASE(passed_on),
+    CASE(messages),
+    CASE(nonblocking_messages),
     CASE(bytes_on_gpus),
 };
 
