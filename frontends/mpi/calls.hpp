@@ -85,53 +85,56 @@ class Calls {
 
   // Each collective, its nonblocking and its persistent form: what prepare_X() makes of it, where
   // that is something, else the MPI's.
-#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries)            \
-  static int stem parameters {                                                                    \
-    const CountedCall counted("MPI_" #name);                                                      \
-    return front().guard(comm, [&] {                                                              \
-      return run(                                                                                 \
-          Call::k##name,                                                                          \
-          comm,                                                                                   \
-          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },        \
-          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); },   \
-          [&] { return SENNIT_MPI_PASS_ON(stem, entries, SENNIT_MPI_LIST arguments); });          \
-    });                                                                                           \
-  }                                                                                               \
-  static int i_##stem(SENNIT_MPI_LIST parameters, Request* request) {                             \
-    const CountedCall counted("MPI_" #nonblocking);                                               \
-    return front().guard(comm, [&] {                                                              \
-      return begin(                                                                               \
-          {front().taking(comm, Call::k##nonblocking, false), comm, request, false},              \
-          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },        \
-          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); },   \
-          [&](Taken& taken, auto call) {                                                          \
-            return std::optional(front().begin(taken, std::move(call), request));                 \
-          },                                                                                      \
-          [&] { return SENNIT_MPI_PASS_ON(i_##stem, entries, SENNIT_MPI_LIST arguments, request); }); \
-    });                                                                                           \
-  }                                                                                               \
-  static int init_##stem(SENNIT_MPI_LIST parameters, Info info, Request* request) {               \
-    const CountedCall counted("MPI_" #name "_init");                                              \
-    return front().guard(comm, [&] {                                                              \
-      return begin(                                                                               \
-          {front().taking_persistent(comm, Call::k##name##_init), comm, request, true},           \
-          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },        \
-          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); },   \
-          [&](Taken& taken, auto call) {                                                          \
-            return front().make_persistent(taken, std::move(call), request);                      \
-          },                                                                                      \
-          [&] {                                                                                   \
-            return SENNIT_MPI_PASS_ON(                                                            \
-                init_##stem, entries, SENNIT_MPI_LIST arguments, info, request);                  \
-          });                                                                                     \
-    });                                                                                           \
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries)          \
+  static int stem parameters {                                                                  \
+    const CountedCall counted("MPI_" #name);                                                    \
+    return front().guard(comm, [&] {                                                            \
+      return run(                                                                               \
+          Call::k##name,                                                                        \
+          comm,                                                                                 \
+          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },      \
+          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); }, \
+          [&] { return SENNIT_MPI_PASS_ON(stem, entries, SENNIT_MPI_LIST arguments); });        \
+    });                                                                                         \
+  }                                                                                             \
+  static int i_##stem(SENNIT_MPI_LIST parameters, Request* request) {                           \
+    const CountedCall counted("MPI_" #nonblocking);                                             \
+    return front().guard(comm, [&] {                                                            \
+      return begin(                                                                             \
+          {front().taking(comm, Call::k##nonblocking, false), comm, request, false},            \
+          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },      \
+          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); }, \
+          [&](Taken& taken, auto call) {                                                        \
+            return std::optional(front().begin(taken, std::move(call), request));               \
+          },                                                                                    \
+          [&] {                                                                                 \
+            return SENNIT_MPI_PASS_ON(i_##stem, entries, SENNIT_MPI_LIST arguments, request);   \
+          });                                                                                   \
+    });                                                                                         \
+  }                                                                                             \
+  static int init_##stem(SENNIT_MPI_LIST parameters, Info info, Request* request) {             \
+    const CountedCall counted("MPI_" #name "_init");                                            \
+    return front().guard(comm, [&] {                                                            \
+      return begin(                                                                             \
+          {front().taking_persistent(comm, Call::k##name##_init), comm, request, true},         \
+          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },      \
+          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); }, \
+          [&](Taken& taken, auto call) {                                                        \
+            return front().make_persistent(taken, std::move(call), request);                    \
+          },                                                                                    \
+          [&] {                                                                                 \
+            return SENNIT_MPI_PASS_ON(                                                          \
+                init_##stem, entries, SENNIT_MPI_LIST arguments, info, request);                \
+          });                                                                                   \
+    });                                                                                         \
   }
-#define SENNIT_MPI_PASS_ON(stem, entries, ...) \
-  pass_on(same_width().stem,                   \
-          front().functions.plain.stem,        \
-          [&] { return static_cast<std::size_t>(entries); }, \
-          comm,                                \
-          __VA_ARGS__)
+#define SENNIT_MPI_PASS_ON(stem, entries, ...)           \
+  pass_on(                                               \
+      same_width().stem,                                 \
+      front().functions.plain.stem,                      \
+      [&] { return static_cast<std::size_t>(entries); }, \
+      comm,                                              \
+      __VA_ARGS__)
 #define SENNIT_MPI_OTHER(name, stem, parameters)
 #include "calls.def"
 #undef SENNIT_MPI_PASS_ON
@@ -162,8 +165,7 @@ class Calls {
   };
   // One that goes on after it has returned, by `start`, which may find that it cannot.
   template <class Shadow, class Prepare, class Start, class Pass>
-  static int begin(
-      Begun begun, Shadow&& shadow, Prepare&& prepare, Start&& start, Pass&& pass);
+  static int begin(Begun begun, Shadow&& shadow, Prepare&& prepare, Start&& start, Pass&& pass);
   template <class Prepare, class Pass>
   static int run_on_host(Taken* taken, Prepare&& prepare, Pass&& pass);
   template <class Prepare, class Start>
@@ -375,8 +377,7 @@ int Calls<Abi, N, D>::run_on_host(Taken* taken, Prepare&& prepare, Pass&& pass) 
 
 template <class Abi, class N, class D>
 template <class Shadow, class Prepare, class Pass>
-int Calls<Abi, N, D>::run(
-    Call name, Comm comm, Shadow&& shadow, Prepare&& prepare, Pass&& pass) {
+int Calls<Abi, N, D>::run(Call name, Comm comm, Shadow&& shadow, Prepare&& prepare, Pass&& pass) {
   Taken* const taken = front().taking(comm, name, true);
   if (name == Call::kBarrier) {
     return run_on_host(taken, prepare, pass);
@@ -422,11 +423,8 @@ std::optional<int> Calls<Abi, N, D>::begin_on_host(Taken* taken, Prepare&& prepa
 
 template <class Abi, class N, class D>
 template <class Shadow, class Prepare, class Start, class Pass>
-int Calls<Abi, N, D>::begin(Begun begun,
-                            Shadow&& shadow,
-                            Prepare&& prepare,
-                            Start&& start,
-                            Pass&& pass) {
+int Calls<Abi, N, D>::begin(
+    Begun begun, Shadow&& shadow, Prepare&& prepare, Start&& start, Pass&& pass) {
   const Cuda* const cuda = front().running() != nullptr ? Cuda::find() : nullptr;
   if (cuda != nullptr) {
     Shadows<Abi> shadows = no_shadows_yet(*cuda);

@@ -51,12 +51,12 @@ struct GpuEngine {
   int device = -1;
   // Its own, as calls of another communicator may wait for other ranks at the same time.
   void* stream = nullptr;
-  bool is_refused = false;       // it could not be made
-  std::uint64_t calls = 0;       // blocking ones, so equally many on all ranks
+  bool is_refused = false;        // it could not be made
+  std::uint64_t calls = 0;        // blocking ones, so equally many on all ranks
   std::uint64_t asked_until = 0;  // a call before that many ran there not long ago
 
-  // Of the next call. To ask takes as long as a small call does, so programs that have nothing there
-  // seldom do.
+  // Of the next call. To ask takes as long as a small call does, so programs that have nothing
+  // there seldom do.
   bool is_asked() {
     constexpr std::uint64_t kSeldom = 64;
     ++calls;
@@ -72,8 +72,8 @@ struct Member {
   SharedEngine shared;             // null: calls are passed on
   sennit_comm_t engine = nullptr;  // what it holds
   GpuEngine gpus;
-  bool is_settled = false;         // whether it has one does not change any more
-  std::string why;                 // it has none
+  bool is_settled = false;  // whether it has one does not change any more
+  std::string why;          // it has none
   // Of its persistent requests: those that their successors may take over, equal on all ranks.
   std::vector<KeptEngine> kept;
   int rank = 0;
@@ -391,8 +391,8 @@ class Communicators {
   std::string join_gpus(Member<Abi>& member, int gpu) {
     sennit_unique_id_t id{};
     sennit_unique_id_create(&id);
-    if (sennit_broadcast(
-            &id, &id, sizeof(id), SENNIT_UINT8, 0, member.engine, nullptr, nullptr) != SENNIT_OK) {
+    if (sennit_broadcast(&id, &id, sizeof(id), SENNIT_UINT8, 0, member.engine, nullptr, nullptr) !=
+        SENNIT_OK) {
       return sennit_last_error_message();
     }
     const Cuda::Scope scope(*Cuda::find(), {.device = gpu});

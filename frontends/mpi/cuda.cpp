@@ -91,8 +91,8 @@ const Cuda* Cuda::find() {
     if (library != nullptr) {
       auto functions = std::make_unique<Functions>();
       const auto take = [&](auto& function, const char* name) {
-        function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-            ::dlsym(library, name));
+        function =
+            reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
         return function != nullptr;
       };
       if (take(functions->attributes, "cuPointerGetAttributes") &&
@@ -121,8 +121,8 @@ void Cuda::check(int code, const char* what) const {
   if (code != kSuccess) {
     const char* name = nullptr;
     functions_->name(code, &name);
-    throw std::runtime_error(std::string(what) + " failed: " +
-                             (name != nullptr ? name : std::to_string(code)));
+    throw std::runtime_error(std::string(what) +
+                             " failed: " + (name != nullptr ? name : std::to_string(code)));
   }
 }
 
@@ -197,10 +197,10 @@ void Cuda::Scope::copy(std::byte* to, const std::byte* from, const Rows& rows, b
     for (std::size_t row = 0; row < count; ++row) {
       const std::size_t at = row * rows.pitch;
       cuda_.check(cuda_.functions_->copy(reinterpret_cast<DevicePointer>(to + at),
-                             reinterpret_cast<DevicePointer>(from + at),
-                             width,
-                             stream_),
-            "cuMemcpyAsync");
+                                         reinterpret_cast<DevicePointer>(from + at),
+                                         width,
+                                         stream_),
+                  "cuMemcpyAsync");
     }
     return;
   }
@@ -242,8 +242,8 @@ bool Cuda::Scope::is_idle(void* stream) const {
 // To pin memory takes up to milliseconds, so it is pinned once. What does not fit is not pinned.
 Cuda::Staging::Staging(const Cuda& cuda, std::size_t bytes)
     : cuda_(&cuda),
-      size_class_(static_cast<std::size_t>(
-          std::bit_width(std::max<std::size_t>(bytes, 4096) - 1))) {
+      size_class_(
+          static_cast<std::size_t>(std::bit_width(std::max<std::size_t>(bytes, 4096) - 1))) {
   if (size_class_ >= kSizeClasses) {
     pageable_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
     data_ = pageable_.get();
@@ -259,9 +259,9 @@ Cuda::Staging::Staging(const Cuda& cuda, std::size_t bytes)
     }
   }
   void* memory = nullptr;
-  cuda.check(cuda.functions_->allocate_host(
-                 &memory, std::size_t{1} << size_class_, kForAllContexts),
-             "cuMemHostAlloc");
+  cuda.check(
+      cuda.functions_->allocate_host(&memory, std::size_t{1} << size_class_, kForAllContexts),
+      "cuMemHostAlloc");
   data_ = static_cast<std::byte*>(memory);
 }
 

@@ -42,7 +42,8 @@ class Cuda {
 
   [[nodiscard]] MemoryPlace place_of(const void* memory) const;
 
-  // The context of some memory, as the current one of this thread. What fails throws what CUDA says.
+  // The context of some memory, as the current one of this thread. What fails throws what CUDA
+  // says.
   class Scope {
    public:
     Scope(const Cuda& cuda, const MemoryPlace& place);

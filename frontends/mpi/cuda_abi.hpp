@@ -12,12 +12,12 @@ using Stream = void*;
 
 constexpr int kSuccess = 0;
 constexpr int kNotReady = 600;
-constexpr int kContextOf = 1;          // CU_POINTER_ATTRIBUTE_CONTEXT
-constexpr int kMemoryTypeOf = 2;       // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-constexpr int kIsManaged = 8;          // CU_POINTER_ATTRIBUTE_IS_MANAGED
-constexpr int kDeviceOf = 9;           // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-constexpr unsigned kHostMemory = 1;    // CU_MEMORYTYPE_HOST
-constexpr unsigned kDeviceMemory = 2;  // CU_MEMORYTYPE_DEVICE
+constexpr int kContextOf = 1;            // CU_POINTER_ATTRIBUTE_CONTEXT
+constexpr int kMemoryTypeOf = 2;         // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+constexpr int kIsManaged = 8;            // CU_POINTER_ATTRIBUTE_IS_MANAGED
+constexpr int kDeviceOf = 9;             // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+constexpr unsigned kHostMemory = 1;      // CU_MEMORYTYPE_HOST
+constexpr unsigned kDeviceMemory = 2;    // CU_MEMORYTYPE_DEVICE
 constexpr unsigned kForAllContexts = 1;  // CU_MEMHOSTALLOC_PORTABLE
 constexpr unsigned kNonBlocking = 1;     // CU_STREAM_NON_BLOCKING
 

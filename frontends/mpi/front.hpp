@@ -14,8 +14,8 @@
 #include "progress.hpp"
 #include "requests.hpp"
 #include "settings.hpp"
-#include "share.hpp"
 #include "shadows.hpp"
+#include "share.hpp"
 #include "type_rows.hpp"
 
 #include "sennit/sennit.h"
@@ -179,11 +179,12 @@ class Front {
   }
   // A call that the MPI would have to run, after which nobody would copy what it has received.
   int refuse_device_memory(typename Abi::Comm comm) const {
-    return raise(comm,
-                 new_code(Abi::kErrOther,
-                          "this call has buffers in GPU memory, which the MPI cannot read, and does "
-                          "not run on Sennit (SENNIT_MPI_STATS=1 says why); use its blocking form, "
-                          "or host memory"));
+    return raise(
+        comm,
+        new_code(Abi::kErrOther,
+                 "this call has buffers in GPU memory, which the MPI cannot read, and does "
+                 "not run on Sennit (SENNIT_MPI_STATS=1 says why); use its blocking form, "
+                 "or host memory"));
   }
 
   // Begins one; the MPI gets a request for it.

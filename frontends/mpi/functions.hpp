@@ -61,7 +61,7 @@ struct Functions {
   take(large.i_##stem, #nonblocking "_c");                                             \
   take(large.init_##stem, #name "_init_c");
 #define SENNIT_MPI_MESSAGE(name, stem, form, parameters, arguments) \
-  take(plain.stem, #name);                                         \
+  take(plain.stem, #name);                                          \
   take(large.stem, #name "_c");
 #define SENNIT_MPI_OTHER(name, stem, parameters) take(stem, #name);
 #include "calls.def"

@@ -21,19 +21,19 @@ struct Messages {
   using Request = typename Abi::Request;
 
 #define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries)
-#define SENNIT_MPI_MESSAGE(name, stem, form, parameters, arguments)              \
-  static int stem parameters {                                                   \
-    return Of::front().guard(comm, [&] {                                         \
-      const auto pass = [&] {                                                    \
-        return Of::pass_on(                                                      \
-            Of::same_width().stem,                                               \
-            Of::front().functions.plain.stem,                                    \
-            [] { return std::size_t{0}; },                                       \
-            comm,                                                                \
-            SENNIT_MPI_LIST arguments);                                          \
-      };                                                                         \
-      return form;                                                               \
-    });                                                                          \
+#define SENNIT_MPI_MESSAGE(name, stem, form, parameters, arguments) \
+  static int stem parameters {                                      \
+    return Of::front().guard(comm, [&] {                            \
+      const auto pass = [&] {                                       \
+        return Of::pass_on(                                         \
+            Of::same_width().stem,                                  \
+            Of::front().functions.plain.stem,                       \
+            [] { return std::size_t{0}; },                          \
+            comm,                                                   \
+            SENNIT_MPI_LIST arguments);                             \
+      };                                                            \
+      return form;                                                  \
+    });                                                             \
   }
 #define SENNIT_MPI_OTHER(name, stem, parameters)
 #include "calls.def"

@@ -167,8 +167,7 @@ auto Calls<Abi, N, D>::prepare_reduce(const Taken& taken,
        .root = root,
        .has_result = is_root,
        .last = taken.size - 1},
-      [root](
-          const auto& call, void* to, const Runner& on, const sennit_call_options_t* options) {
+      [root](const auto& call, void* to, const Runner& on, const sennit_call_options_t* options) {
         return sennit_reduce(call.send,
                              to,
                              call.elements,

@@ -85,8 +85,8 @@ class Requests {
   // Whether the MPI calls back; all ranks have the same MPI.
   [[nodiscard]] bool can_run() const { return in_openmpi_ != nullptr || in_mpich_ != nullptr; }
 
-  // Whether a request of the MPI itself has ended. For the MPI's callbacks, from which MPICH does not
-  // want to be called for progress.
+  // Whether a request of the MPI itself has ended. For the MPI's callbacks, from which MPICH does
+  // not want to be called for progress.
   [[nodiscard]] bool has_ended(Request request) const {
     if (is_complete_in_mpich_ != nullptr) {
       return is_complete_in_mpich_(request) != 0;

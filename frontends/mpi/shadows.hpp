@@ -64,8 +64,8 @@ class Shadows {
         continue;
       }
       const bool is_first = device < 0;
-      if (!part.is_on_device() || !part.is_plain ||
-          (!is_first && part.place.device != device) || meets_another(part)) {
+      if (!part.is_on_device() || !part.is_plain || (!is_first && part.place.device != device) ||
+          meets_another(part)) {
         return -1;
       }
       device = part.place.device;
@@ -79,9 +79,9 @@ class Shadows {
       if (part.is_on_device()) {
         const Cuda::Scope scope(*cuda_, part.place);
         part.memory = {*cuda_, static_cast<std::size_t>(part.end - part.begin)};
-        *part.argument = reinterpret_cast<void*>(
-            reinterpret_cast<std::uintptr_t>(part.memory.data()) -
-            static_cast<std::uintptr_t>(part.begin));
+        *part.argument =
+            reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(part.memory.data()) -
+                                    static_cast<std::uintptr_t>(part.begin));
       }
     }
     copy_in_again();
@@ -103,8 +103,7 @@ class Shadows {
       for (Rows rows : part.writes) {
         const std::size_t whole = std::min(rows.rows, left / rows.width);
         const std::size_t rest = whole < rows.rows ? left % rows.width : 0;
-        const std::ptrdiff_t behind =
-            rows.offset + static_cast<std::ptrdiff_t>(whole * rows.pitch);
+        const std::ptrdiff_t behind = rows.offset + static_cast<std::ptrdiff_t>(whole * rows.pitch);
         rows.rows = whole;
         if (whole > 0) {
           scope.copy_out(part.own, part.shadow(), rows);
@@ -151,9 +150,9 @@ class Shadows {
             ? Extent{.begin = 0, .end = static_cast<std::ptrdiff_t>(elements.bytes())}
             : datatypes_->extent_of(elements.type, elements.layout, elements.count);
     if (part.is_empty()) {
-      part.place = cuda_->place_of(reinterpret_cast<const void*>(
-          reinterpret_cast<std::uintptr_t>(elements.place) +
-          static_cast<std::uintptr_t>(extent.begin)));
+      part.place = cuda_->place_of(
+          reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(elements.place) +
+                                        static_cast<std::uintptr_t>(extent.begin)));
       part.begin = from + extent.begin;
       part.end = from + extent.end;
     }

@@ -4,8 +4,7 @@ namespace sennit_mpi {
 
 std::string Share::text() const {
   std::string text = std::to_string(calls_) + " calls of " + std::to_string(bytes_) +
-                           " bytes ran on Sennit, " + std::to_string(passed_on_) +
-                           " were passed on";
+                     " bytes ran on Sennit, " + std::to_string(passed_on_) + " were passed on";
   {
     const std::scoped_lock lock(mutex_);
     if (!why_.empty()) {

@@ -70,11 +70,9 @@ void* function_named(const std::string& name) {
       #name "_c", reinterpret_cast<void*>(&Large::stem)},             \
       {#nonblocking "_c", reinterpret_cast<void*>(&Large::i_##stem)}, \
       {#name "_init_c", reinterpret_cast<void*>(&Large::init_##stem)},
-#define SENNIT_MPI_MESSAGE(name, stem, ...)                                           \
-  {#name, reinterpret_cast<void*>(&Messages<Abi, int, int>::stem)}, {                 \
-    #name "_c", reinterpret_cast<void*>(&Messages<Abi, std::int64_t, std::int64_t>::stem) \
-  }                                                                                   \
-  ,
+#define SENNIT_MPI_MESSAGE(name, stem, ...)                         \
+  {#name, reinterpret_cast<void*>(&Messages<Abi, int, int>::stem)}, \
+      {#name "_c", reinterpret_cast<void*>(&Messages<Abi, std::int64_t, std::int64_t>::stem)},
 #define SENNIT_MPI_OTHER(name, stem, parameters) {#name, reinterpret_cast<void*>(&stem<Abi>)},
 #include "calls.def"
   };

@@ -14,11 +14,11 @@ static int rank;
 static int ranks;
 static const char* complaint;
 
-#define CHECK(is_right)                \
-  do {                                 \
-    if (!(is_right) && !complaint) {   \
-      complaint = #is_right;           \
-    }                                  \
+#define CHECK(is_right)              \
+  do {                               \
+    if (!(is_right) && !complaint) { \
+      complaint = #is_right;         \
+    }                                \
   } while (0)
 
 static int* device_ints(int count, int first, int step) {

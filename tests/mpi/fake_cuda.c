@@ -110,7 +110,8 @@ static int device_of(const void* address) {
 static int is_device(const void* address) { return device_of(address) >= 0; }
 /* Where a copy finds a byte. */
 static char* seen(const void* address) {
-  return gpus.device_of == NULL && is_device(address) ? view + ((const char*)address - memory) : (char*)address;
+  return gpus.device_of == NULL && is_device(address) ? view + ((const char*)address - memory)
+                                                      : (char*)address;
 }
 
 API void fake_write(void* device, const void* host, size_t bytes) {

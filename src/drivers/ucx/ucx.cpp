@@ -159,7 +159,8 @@ Card::~Card() {
     close(static_cast<int>(e));
   }
   if (worker_ != nullptr) {
-    // A peer may still be connecting to this card. It shares the cores where nodes are virtual ones.
+    // A peer may still be connecting to this card. It shares the cores where nodes are virtual
+    // ones.
     const auto end = std::chrono::steady_clock::now() + kLeaveTime;
     while (std::chrono::steady_clock::now() < end) {
       if (!progress()) {
