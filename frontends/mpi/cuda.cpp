@@ -132,7 +132,8 @@ MemoryPlace Cuda::place_of(const void* memory) const {
   // The documentation calls it a boolean and does not say how wide: room for all.
   std::uint64_t is_managed = 0;
   MemoryPlace place;
-  std::array<void*, attributes.size()> values = {&type, &is_managed, &place.device, &place.context};
+  std::array<void*, attributes.size()> values = {
+      &type, &is_managed, &place.device, static_cast<void*>(&place.context)};
   // It knows host memory of the system as well, and a process without a context has no other.
   const int code = functions_->attributes(static_cast<unsigned>(attributes.size()),
                                           attributes.data(),
@@ -166,7 +167,7 @@ void* Cuda::stream_of_copies(void* context) const {
                                  : streams_.emplace_back(context, make_stream()).second;
 }
 
-Cuda::Scope::Scope(const Cuda& cuda, const MemoryPlace& place) : cuda_(cuda), stream_(nullptr) {
+Cuda::Scope::Scope(const Cuda& cuda, const MemoryPlace& place) : cuda_(cuda) {
   void* const context =
       place.context != nullptr ? place.context : cuda.primary_context(place.device);
   cuda.check(cuda.functions_->push(context), "cuCtxPushCurrent");
@@ -254,7 +255,7 @@ Cuda::Staging::Staging(const Cuda& cuda, std::size_t bytes)
     std::byte*& idle = cuda.pinned_[size_class_];
     if (idle != nullptr) {
       data_ = idle;
-      std::memcpy(&idle, data_, sizeof(idle));
+      std::memcpy(static_cast<void*>(&idle), data_, sizeof(idle));
       return;
     }
   }
@@ -286,7 +287,7 @@ void Cuda::Staging::give_back() {
   if (data_ != nullptr && pageable_ == nullptr) {
     const std::scoped_lock lock(cuda_->mutex_);
     std::byte*& idle = cuda_->pinned_[size_class_];
-    std::memcpy(data_, &idle, sizeof(idle));
+    std::memcpy(data_, static_cast<const void*>(&idle), sizeof(idle));
     idle = data_;
   }
   data_ = nullptr;

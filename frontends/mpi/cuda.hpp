@@ -65,7 +65,7 @@ class Cuda {
     void copy(std::byte* to, const std::byte* from, const Rows& rows, bool is_in) const;
 
     const Cuda& cuda_;
-    void* stream_;  // of copies
+    void* stream_ = nullptr;  // of copies
   };
 
   // Host memory that copies are fast with, and that goes back to be used again.

@@ -21,7 +21,8 @@ struct DeviceRoles {
   struct Shape {
     Shape(Comm comm, int root) : Shape(comm) {
       is_root = root == Abi::kRoot || (is_inter == 0 && root == rank);
-      // In the group of an intercommunicator that has the root, ranks give MPI_ROOT or MPI_PROC_NULL.
+      // In the group of an intercommunicator that has the root, ranks give MPI_ROOT or
+      // MPI_PROC_NULL.
       is_peer = is_inter == 0 || root >= 0;
     }
     explicit Shape(Comm comm) {
