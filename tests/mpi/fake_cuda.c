@@ -144,6 +144,28 @@ API int cuPointerGetAttributes(unsigned count, const int* names, void** values, 
   }
   return 0;
 }
+API int cuInit(unsigned flags) { return (int)flags; }
+API int cuDeviceGetCount(int* count) {
+  *count = kDevices;
+  return 0;
+}
+API int cuCtxSetCurrent(void* context) {
+  ++contexts;
+  fake_choose_device((int)((intptr_t)context - kContext));
+  return 0;
+}
+API int cuMemAlloc_v2(Pointer* made, size_t bytes) {
+  *made = (Pointer)fake_malloc(bytes);
+  return 0;
+}
+API int cuMemcpyDtoH_v2(void* to, Pointer from, size_t bytes) {
+  fake_read(to, (const void*)from, bytes);
+  return 0;
+}
+API int cuMemcpyHtoD_v2(Pointer to, const void* from, size_t bytes) {
+  fake_write((void*)to, from, bytes);
+  return 0;
+}
 API int cuDevicePrimaryCtxRetain(void** context, int device) {
   *context = (char*)kContext + device;
   return device >= 0 && device < kDevices ? 0 : kInvalidValue;
@@ -221,7 +243,7 @@ API int cuStreamSynchronize(void* stream) {
   if (contexts == 0) {
     return kInvalidContext;
   }
-  if (stream != default_stream) {
+  if (stream != default_stream && stream != NULL) {
     pthread_mutex_lock(&mutex);
     run_queue();
     pthread_mutex_unlock(&mutex);
