@@ -2,8 +2,8 @@
 
     python bench/mpi/gpu_buffers.py mpich --out out/mpi-gpu.json
 
-gpu_buffers.c says what is timed. A row's `by_hand` is how many times as fast as that the program is,
-`over_call_us` what the library for MPI takes more than a call in C. It needs a GPU for each rank.
+gpu_buffers.c says what is timed. A row's `by_hand` is how many times as fast as that the program
+is, `over_call_us` what the library for MPI takes more than a call in C. It needs a GPU a rank.
 """
 
 from __future__ import annotations
