@@ -90,8 +90,9 @@ TEST(Bundles, AreLiveForEveryChoiceExactlyIfTheTightestGraphHasNoCircle) {
     const bool is_live = Order(*graph).complete();
     ++(is_live ? live : dead);
     constexpr int kTiles = 6;
-    const auto always_lent = [](int, int) { return 1; };
-    ASSERT_EQ(Execution(strand, kTiles, {}, always_lent).run(random), is_live) << "seed " << seed;
+    const auto always_exposed = [](int, int) { return 1; };
+    ASSERT_EQ(Execution(strand, kTiles, {}, always_exposed).run(random), is_live)
+        << "seed " << seed;
     for (unsigned salt = 0; salt < 4 && is_live; ++salt) {
       const auto any = [&](int channel, int message) {
         const unsigned mixed = (salt + 1) * 2654435761U ^ static_cast<unsigned>(channel * 7919) ^

@@ -78,11 +78,11 @@ class FlatStrand {
 
   // Whether the recipient takes the message out of the sender's own blocks (direct_get): always, or
   // only if the sender of a bundle picks such a path.
-  [[nodiscard]] bool is_lent(const Message& message) const {
+  [[nodiscard]] bool is_exposed(const Message& message) const {
     return always_uses(binding(message), Protocol::kDirectGet) && !source_blocks(message).empty();
   }
-  [[nodiscard]] bool is_perhaps_lent(const Message& message) const {
-    return may_use(binding(message), Protocol::kDirectGet) && !is_lent(message) &&
+  [[nodiscard]] bool may_be_exposed(const Message& message) const {
+    return may_use(binding(message), Protocol::kDirectGet) && !is_exposed(message) &&
            !source_blocks(message).empty();
   }
   // Whether the sender may have to send the message again until its step ends.

@@ -292,7 +292,7 @@ void Graph::add_ready() {
 void Graph::add_fetches() {
   for (std::size_t m = 0; m < program_->messages().size(); ++m) {
     const FlatStrand::Message& message = program_->messages()[m];
-    if (!program_->is_perhaps_lent(message)) {
+    if (!program_->may_be_exposed(message)) {
       continue;
     }
     for (const int recipient : program_->recipients(message)) {

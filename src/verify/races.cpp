@@ -50,11 +50,11 @@ class Accesses {
       const FlatStrand::Message& message = program_.messages()[static_cast<std::size_t>(number)];
       put = put || program_.is_put(message, index);
       const int sender = program_.steps()[static_cast<std::size_t>(message.sender)].rank;
-      if (program_.is_lent(message)) {
+      if (program_.is_exposed(message)) {
         for (const Block& block : program_.source_blocks(message)) {
           add(index, sender, block, false);
         }
-      } else if (program_.is_perhaps_lent(message)) {
+      } else if (program_.may_be_exposed(message)) {
         for (const Block& block : program_.source_blocks(message)) {
           perhaps_.push_back({.cell = cells_.of(sender, block),
                               .node = graph_.node(index, tile_),
@@ -64,7 +64,7 @@ class Accesses {
     }
     // What is only exposed is not read by the sender; what was put is read when it is passed on.
     const bool copies_out = std::ranges::any_of(program_.sent_by(index), [this](int number) {
-      return !program_.is_lent(program_.messages()[static_cast<std::size_t>(number)]);
+      return !program_.is_exposed(program_.messages()[static_cast<std::size_t>(number)]);
     });
     if (step.kind != StepKind::kSend || copies_out) {
       for (const Block& block : step.from) {

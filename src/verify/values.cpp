@@ -185,7 +185,7 @@ class SymbolicRun {
     if (program_.schedule().channels[static_cast<std::size_t>(message.channel)].single_hop) {
       SENNIT_RETURN_IF_ERROR(check_last_hop(index, message.channel));
     }
-    if (program_.is_lent(message)) {
+    if (program_.is_exposed(message)) {
       const int sender = program_.steps()[static_cast<std::size_t>(message.sender)].rank;
       for (const Block& block : program_.source_blocks(message)) {
         SENNIT_RETURN_IF_ERROR(read(index, sender, block, values));
@@ -201,8 +201,8 @@ class SymbolicRun {
     }
     const auto first = contents_.begin() + first_content_[static_cast<std::size_t>(number)];
     values.assign(first, first + content_count_[static_cast<std::size_t>(number)]);
-    return program_.is_perhaps_lent(message) ? check_same_on_all_paths(index, message, values)
-                                             : Status();
+    return program_.may_be_exposed(message) ? check_same_on_all_paths(index, message, values)
+                                            : Status();
   }
 
   // The order in which this runs is one that every choice of paths allows, so a message that is

@@ -164,7 +164,7 @@ class Execution {
     return std::ranges::max(held) <= strand_.channels[c].slots;
   }
 
-  [[nodiscard]] bool is_lent(int channel, int message) const {
+  [[nodiscard]] bool is_exposed(int channel, int message) const {
     const ChannelBinding& binding = strand_.channels[static_cast<std::size_t>(channel)];
     const auto path = static_cast<std::size_t>(pick_path_(channel, message));
     return protocol_on(binding, binding.paths[path]) == Protocol::kDirectGet;
@@ -189,7 +189,7 @@ class Execution {
     return std::ranges::all_of(step_of(lane).out, [this](int channel) {
       const auto c = static_cast<std::size_t>(channel);
       for (int m = std::ranges::min(taken_[c]); m < sent_[c]; ++m) {
-        if (is_lent(channel, m)) {
+        if (is_exposed(channel, m)) {
           return false;
         }
       }
