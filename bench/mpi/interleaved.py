@@ -1,14 +1,17 @@
 """Times a program for MPI with the library before its MPI, next to the MPI itself.
 
     python bench/mpi/interleaved.py openmpi --out out/mpi-openmpi.json
+    python bench/mpi/interleaved.py openmpi --nodes 2 --out out/mpi-nodes.json
 
 One job calls both in turn (interleaved.c). The ratio of a row is the MPI's median by ours; the
-machine should have nothing else to do, and `load` says how busy it was before and after.
+machine should have nothing else to do, and `load` says how busy it was before and after. With
+--nodes, ranks are on nodes that bench/rails.py describes, and Open MPI sends over TCP.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -24,19 +27,28 @@ from sennit.cli.bench_document import document
 from sennit.cli.rivals import mpi
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parents[1] / "tools"))
+sys.path += [str(HERE.parents[1] / "tools"), str(HERE.parent)]
+import rails
 import result_files
 
 
-def measure(installed: mpi.Mpi, ranks: int, samples: int) -> tuple[str, list[dict[str, Any]]]:
+def measure(installed: mpi.Mpi, arguments: argparse.Namespace) -> tuple[str, list[dict[str, Any]]]:
     """The version of the MPI, and the rows."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "interleaved"
         compiler = installed.prefix / "bin" / "mpicc"
         source = HERE / "interleaved.c"
         subprocess.run([compiler, "-O2", "-fPIE", source, "-o", program, "-ldl"], check=True)
-        preload = f"LD_PRELOAD={sennit.mpi_library()}"
-        command = [*installed.launcher(ranks), "env", preload, str(program), str(samples)]
+        variables = [f"LD_PRELOAD={sennit.mpi_library()}", "SENNIT_MPI_NODES=sennit"]
+        launcher = installed.launcher(arguments.ranks)
+        if arguments.nodes > 1:
+            (form, launch) = {
+                "openmpi": ("ob1", rails.launcher_of_openmpi),
+                "mpich": ("mpich", functools.partial(rails.launcher_of_mpich, folder=Path(folder))),
+            }[installed.name]
+            words = launch(rails.FORMS[form], installed, arguments.nodes)
+            launcher = [str(rails.NODES_TOOL), "exec", "0", *words]
+        command = [*launcher, "env", *variables, str(program), str(arguments.samples)]
         print("+", *command, file=sys.stderr)
         answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     lines = [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("{")]
@@ -63,15 +75,23 @@ def main() -> None:
     """Measures and writes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("mpi", choices=mpi.NAMES)
-    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--ranks", type=int, default=2, help="on one node")
+    parser.add_argument("--nodes", type=int, choices=(1, *rails.MBIT), default=1)
     parser.add_argument("--samples", type=int, default=41)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    arguments.mbit = rails.MBIT.get(arguments.nodes)
+    if arguments.nodes > 1 and not arguments.inside:
+        rails.enter(arguments)
     (installed,) = mpi.find([arguments.mpi])
     before = os.getloadavg()[0]
-    version, rows = measure(installed, arguments.ranks, arguments.samples)
-    program = f"python bench/mpi/interleaved.py {arguments.mpi} --ranks {arguments.ranks}"
+    version, rows = measure(installed, arguments)
+    where = f"--nodes {arguments.nodes}" if arguments.nodes > 1 else f"--ranks {arguments.ranks}"
+    program = f"python bench/mpi/interleaved.py {arguments.mpi} {where}"
     whole = document(rows) | {"mpi": version, "load": [before, os.getloadavg()[0]]}
+    if arguments.nodes > 1:
+        whole |= {"nodes": arguments.nodes, "cards": rails.RANKS, "mbit": arguments.mbit}
     result_files.write(arguments.out, {"schema": whole.pop("schema"), "program": program} | whole)
     report(rows)
 

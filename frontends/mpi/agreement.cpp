@@ -55,7 +55,7 @@ Facts facts_of_process(int ranks, const std::string& settings) {
   return facts;
 }
 
-std::string obstacle(std::span<const Facts> facts) {
+std::string obstacle(std::span<const Facts> facts, bool takes_nodes) {
   const auto all_have = [&](auto member) {
     return std::ranges::all_of(facts, [&](const Facts& one) { return one.*member != 0; });
   };
@@ -70,12 +70,12 @@ std::string obstacle(std::span<const Facts> facts) {
     return "different versions of the library";
   }
   if (differ(&Facts::settings)) {
-    return "different values of SENNIT_MPI_AFTER or SENNIT_MPI_PASS";
+    return "different values of SENNIT_MPI_AFTER, SENNIT_MPI_NODES or SENNIT_MPI_PASS";
   }
-  if (differ(&Facts::boot)) {
+  if (!takes_nodes && differ(&Facts::boot)) {
     return "several nodes";
   }
-  if (differ(&Facts::network)) {
+  if (!takes_nodes && differ(&Facts::network)) {
     return "several network namespaces";
   }
   if (differ(&Facts::user)) {

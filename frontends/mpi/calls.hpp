@@ -32,6 +32,10 @@ template <class Abi, class N, class D>
 struct Messages;
 
 constexpr const char* kRefused = "arguments that the MPI refuses";
+constexpr const char* kSmallOverNodes =
+    "a call over several nodes of little, or of an amount that not all ranks know";
+constexpr std::size_t kFewestBytesOverNodes = 64 << 10;  // the larger buffer of a rank
+constexpr auto kUnknownBytes = [] { return std::size_t{0}; };
 
 template <class Abi>
 inline Front<Abi>* front_in_use = nullptr;
@@ -234,15 +238,19 @@ class Calls {
 
   static bool is_in_place(const void* buffer) { return buffer == Abi::in_place(); }
   static bool is_rank(int root, const Taken& taken) { return root >= 0 && root < taken.size; }
-  // What `make` makes, where the call is taken; else nothing, and it is counted as passed on.
-  template <class Make>
-  static auto when(bool is_taken, const char* why_not, Make&& make)
+  // What `make` makes, where the call is taken; else nothing, and it is counted as passed on. Over
+  // several nodes the MPI is faster with little; `known_bytes` are what all ranks know of the call.
+  template <class Bytes, class Make>
+  static auto when(const Taken& taken, bool is_right, Bytes&& known_bytes, Make&& make)
       -> std::optional<decltype(make())> {
-    if (is_taken) {
+    if (is_right && (taken.nodes == 1 || known_bytes() >= kFewestBytesOverNodes)) {
       return make();
     }
-    front().share.pass(why_not);
+    front().share.pass(is_right ? kSmallOverNodes : kRefused);
     return std::nullopt;
+  }
+  static std::size_t all_blocks(const Taken& taken, const Elements<Abi>& block) {
+    return static_cast<std::size_t>(taken.size) * block.bytes();
   }
   template <class Call>
   static bool may_return_before_its_end(const Call& call) {

@@ -78,6 +78,7 @@ struct Member {
   std::vector<KeptEngine> kept;
   int rank = 0;
   int size = 0;
+  int nodes = 1;
   int seen = 0;  // blocking collectives before it was settled
   // Since they were last added to the share.
   std::uint64_t calls = 0;
@@ -341,7 +342,7 @@ class Communicators {
             &mine, kBytes, abi_.byte(), all.data(), kBytes, abi_.byte(), comm) != 0) {
       return "MPI_Allgather failed";
     }
-    std::string why = obstacle(all);
+    std::string why = obstacle(all, settings_.takes_nodes);
     if (!why.empty()) {
       return why;
     }
@@ -349,6 +350,9 @@ class Communicators {
     why = join(joined_one, member, all.front().id, "host");
     member.engine = joined_one.engine;
     member.shared = std::move(joined_one.shared);
+    if (why.empty()) {
+      why = lack_of_rails(member);
+    }
     int joined = why.empty() ? 1 : 0;
     int all_joined = 0;
     if (functions_.mpi.all_reduce(&joined, &all_joined, 1, abi_.integer(), abi_.min(), comm) != 0) {
@@ -376,6 +380,14 @@ class Communicators {
     functions_.mpi.group_free(&world);
     functions_.mpi.group_free(&group);
     return std::ranges::count(in_world, Abi::kUndefined) == 0;
+  }
+
+  // Why the ranks of several nodes cannot call each other, as all of them find at once.
+  static std::string lack_of_rails(Member<Abi>& member) {
+    const bool is_right =
+        sennit_tool_nodes(member.engine, &member.nodes) == SENNIT_OK &&
+        (member.nodes == 1 || sennit_barrier(member.engine, nullptr, nullptr) == SENNIT_OK);
+    return is_right ? "" : sennit_last_error_message();
   }
 
   // Whether it is so on all ranks of a member that has an engine.

@@ -59,14 +59,16 @@ struct Meeting {
 };
 
 template <class Abi, class N, class D>
-auto Calls<Abi, N, D>::prepare_barrier(const Taken& /*taken*/, Comm /*comm*/) {
-  return std::optional(Meeting());
+auto Calls<Abi, N, D>::prepare_barrier(const Taken& taken, Comm /*comm*/) {
+  return when(taken, true, kUnknownBytes, [] { return Meeting(); });
 }
 
 template <class Abi, class N, class D>
 auto Calls<Abi, N, D>::prepare_broadcast(
     const Taken& taken, void* buffer, N count, Type type, int root, Comm /*comm*/) {
-  return when(is_valid(buffer, count, type) && is_rank(root, taken), kRefused, [&] {
+  const bool is_right = is_valid(buffer, count, type) && is_rank(root, taken);
+  const auto known = [&] { return elements(buffer, count, type).bytes(); };
+  return when(taken, is_right, known, [&] {
     const bool is_root = taken.rank == root;
     const Elements<Abi> whole = elements(buffer, count, type);
     return Moving(SendPiece<Abi>(packer(), is_root ? whole : Elements<Abi>{}),
@@ -93,7 +95,8 @@ auto Calls<Abi, N, D>::prepare_all_gather(const Taken& taken,
   const bool in_place = is_in_place(send);
   const bool is_right =
       is_valid(recv, recv_count, recv_type) && (in_place || is_valid(send, send_count, send_type));
-  return when(is_right, kRefused, [&] {
+  const auto known = [&] { return all_blocks(taken, elements(recv, recv_count, recv_type)); };
+  return when(taken, is_right, known, [&] {
     const std::int64_t count = recv_count;
     SendPiece<Abi> input(packer(),
                          in_place ? elements_at(recv, taken.rank * count, count, recv_type)
@@ -127,7 +130,14 @@ auto Calls<Abi, N, D>::prepare_all_gather_v(const Taken& taken,
   const bool in_place = is_in_place(send);
   const bool is_right = are_valid(recv, recv_counts, recv_displacements, recv_type, taken) &&
                         (in_place || is_valid(send, send_count, send_type));
-  return when(is_right, kRefused, [&] {
+  const auto known = [&] {
+    std::size_t bytes = 0;
+    for (int rank = 0; rank < taken.size; ++rank) {
+      bytes += elements(recv, recv_counts[rank], recv_type).bytes();
+    }
+    return bytes;
+  };
+  return when(taken, is_right, known, [&] {
     Blocks<Abi> output(packer());
     add_blocks(output, recv, recv_counts, recv_displacements, recv_type, taken);
     output.settle();
@@ -167,7 +177,8 @@ auto Calls<Abi, N, D>::prepare_all_to_all(const Taken& taken,
   const bool in_place = is_in_place(send);
   const bool is_right =
       is_valid(recv, recv_count, recv_type) && (in_place || is_valid(send, send_count, send_type));
-  return when(is_right, kRefused, [&] {
+  const auto known = [&] { return all_blocks(taken, elements(recv, recv_count, recv_type)); };
+  return when(taken, is_right, known, [&] {
     const std::int64_t ranks = taken.size;
     SendPiece<Abi> input(packer(),
                          in_place ? elements(recv, ranks * recv_count, recv_type)
@@ -204,7 +215,7 @@ auto Calls<Abi, N, D>::prepare_exchange(const Taken& taken,
   const bool is_right =
       are_valid(recv, recv_counts, recv_displacements, recv_types, taken) &&
       (in_place || are_valid(send, send_counts, send_displacements, send_types, taken));
-  return when(is_right, kRefused, [&] {
+  return when(taken, is_right, kUnknownBytes, [&] {
     Blocks<Abi> input(packer());
     Blocks<Abi> output(packer());
     add_blocks(output, recv, recv_counts, recv_displacements, recv_types, taken);
@@ -297,7 +308,12 @@ auto Calls<Abi, N, D>::prepare_gather(const Taken& taken,
   const bool is_right = is_rank(root, taken) &&
                         (!is_root || is_valid(recv, recv_count, recv_type)) &&
                         (in_place || is_valid(send, send_count, send_type));
-  return when(is_right, kRefused, [&] {
+  const auto known = [&] {
+    return all_blocks(
+        taken,
+        is_root ? elements(recv, recv_count, recv_type) : elements(send, send_count, send_type));
+  };
+  return when(taken, is_right, known, [&] {
     const std::int64_t count = recv_count;
     SendPiece<Abi> input(packer(),
                          in_place ? elements_at(recv, root * count, count, recv_type)
@@ -339,7 +355,7 @@ auto Calls<Abi, N, D>::prepare_gather_v(const Taken& taken,
       is_rank(root, taken) &&
       (!is_root || are_valid(recv, recv_counts, recv_displacements, recv_type, taken)) &&
       (in_place || is_valid(send, send_count, send_type));
-  return when(is_right, kRefused, [&] {
+  return when(taken, is_right, kUnknownBytes, [&] {
     Blocks<Abi> output(packer());
     if (is_root) {
       add_blocks(output, recv, recv_counts, recv_displacements, recv_type, taken);
@@ -387,7 +403,12 @@ auto Calls<Abi, N, D>::prepare_scatter(const Taken& taken,
   const bool is_right = is_rank(root, taken) &&
                         (!is_root || is_valid(send, send_count, send_type)) &&
                         (in_place || is_valid(recv, recv_count, recv_type));
-  return when(is_right, kRefused, [&] {
+  const auto known = [&] {
+    return all_blocks(
+        taken,
+        is_root ? elements(send, send_count, send_type) : elements(recv, recv_count, recv_type));
+  };
+  return when(taken, is_right, known, [&] {
     const std::int64_t ranks = taken.size;
     SendPiece<Abi> input(packer(),
                          is_root ? elements(send, ranks * send_count, send_type) : Elements<Abi>{});
@@ -430,7 +451,7 @@ auto Calls<Abi, N, D>::prepare_scatter_v(const Taken& taken,
       is_rank(root, taken) &&
       (!is_root || are_valid(send, send_counts, send_displacements, send_type, taken)) &&
       (in_place || is_valid(recv, recv_count, recv_type));
-  return when(is_right, kRefused, [&] {
+  return when(taken, is_right, kUnknownBytes, [&] {
     Blocks<Abi> input(packer());
     if (is_root) {
       add_blocks(input, send, send_counts, send_displacements, send_type, taken);

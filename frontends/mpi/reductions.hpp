@@ -87,6 +87,11 @@ auto Calls<Abi, N, D>::prepare_reduction(const Taken& taken,
     return std::nullopt;
   }
   const void* const send = is_in_place(call.send) ? call.recv : call.send;
+  if (taken.nodes > 1 &&
+      elements(send, call.contributed, call.type).bytes() < kFewestBytesOverNodes) {
+    front().share.pass(kSmallOverNodes);
+    return std::nullopt;
+  }
   const auto elements_out = static_cast<std::size_t>(call.received);
   if constexpr (kIsOfLibrary) {
     const auto reduction = datatypes().reduction_of(call.type, call.op);

@@ -137,7 +137,7 @@ def test_ranks_with_other_settings_are_passed_on_by_all(installed: Installed) ->
     run = installed.start("sh", "-c", script, installed.folder / "program", "moves_in_place")
     assert "passed moves_in_place" in run.stdout
     assert share_of(run)[0] == 0
-    assert "different values of SENNIT_MPI_AFTER or SENNIT_MPI_PASS" in run.stderr
+    assert "different values of SENNIT_MPI_AFTER, SENNIT_MPI_NODES or SENNIT_MPI_PASS" in run.stderr
 
 
 @pytest.mark.parametrize(
