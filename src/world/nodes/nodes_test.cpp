@@ -267,6 +267,17 @@ TEST_F(Nodes, ProcessesOfANodeHaveEachOthersHandles) {
   }
 }
 
+TEST_F(Nodes, AnAddressOfTheRootMayBeNamedTwice) {
+  const auto join = [this](int rank) {
+    Identity identity = identity_over_nodes(rank, 2);
+    identity.root = "127.0.0.1,127.0.0.1";
+    return join_world(identity, on_node(rank == 0 ? "a" : "b"));
+  };
+  for (const auto& result : run_all({[&] { return join(0); }, [&] { return join(1); }})) {
+    EXPECT_TRUE(result.ok()) << result.status().message();
+  }
+}
+
 TEST_F(Nodes, ARootThatIsNotHereIsRefusedAtOnce) {
   // An address for documentation: no machine has it.
   const auto result =

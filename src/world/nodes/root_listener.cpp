@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -33,7 +34,10 @@ Result<std::vector<TcpAddress>> listening_addresses(const RootPlace& root) {
     if (is_loopback && !is_meant) {
       return any_addresses();
     }
-    found.insert(found.end(), addresses->begin(), addresses->end());
+    // One may be named twice: by SENNIT_ROOT and by an id, which has addresses of its own.
+    std::ranges::copy_if(*addresses, std::back_inserter(found), [&](const TcpAddress& address) {
+      return std::ranges::find(found, address.text(), &TcpAddress::text) == found.end();
+    });
   }
   if (found.empty()) {
     return failure;
