@@ -390,7 +390,8 @@ int Calls<Abi, N, D>::run(Call name, Comm comm, Shadow&& shadow, Prepare&& prepa
   if (name == Call::kBarrier) {
     return run_on_host(taken, prepare, pass);
   }
-  const bool is_asked = taken != nullptr && taken->gpus.is_asked();
+  // Over nodes to ask takes longer than a small call of the MPI.
+  const bool is_asked = taken != nullptr && taken->nodes == 1 && taken->gpus.is_asked();
   const Cuda* const cuda = front().running() != nullptr ? Cuda::find() : nullptr;
   if (cuda == nullptr) [[likely]] {
     if (is_asked) {
