@@ -117,6 +117,10 @@ Status Card::open_context(const UcxCardOptions& options) {
   if (!options.is_rdma) {
     // Copied messages end while a part of them may wait for room in the socket.
     functions_.ucp_config_modify(config, "ZCOPY_THRESH", "1");
+    // Else connect() would stop the thread for minutes where a card does not reach the other. UCX
+    // 1.13 knows the setting without its prefix.
+    functions_.ucp_config_modify(config, "CONN_NB", "y");
+    functions_.ucp_config_modify(config, "TCP_CONN_NB", "y");
   }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
