@@ -6,8 +6,10 @@
 #include "comm/rail_cards.hpp"
 #include "comm/tuning_file.hpp"
 #include "memory/fifo_plan.hpp"
+#include "path/rail/greetings.hpp"
 #include "sennit/sennit.h"
 #include "world/nodes/nodes.hpp"
+#include "world/rendezvous/join_request.hpp"
 
 #include <cmath>
 #include <optional>
@@ -107,6 +109,7 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
   if (const auto links = comm->world_.take_links()) {
     comm->star_ = std::make_unique<ControlStar>(comm->world_, links);
   }
+  SENNIT_RETURN_IF_ERROR(comm->greet_peers(interruption));
   SENNIT_RETURN_IF_ERROR(comm->probe_memory(paths));
   return comm;
 }
@@ -182,6 +185,30 @@ Status Communicator::open_rails(std::unique_ptr<rail::MirroredRings> rails,
   host.rails = rails_.get();
   calls_.use(rails_.get());
   return {};
+}
+
+// Before the ranks wait for each other in probe_memory(), where nobody carries rails on.
+Status Communicator::greet_peers(const JoinInterruption& interruption) {
+  if (rails_ == nullptr) {
+    return {};
+  }
+  const auto begin = Clock::now();
+  const auto check = [&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(interruption.reason ? interruption.reason() : Status());
+    std::vector<int> dead = world_.peers().dead();
+    return dead.empty() ? Status()
+                        : join_failure(Code::kRankFailed,
+                                       fmt::format("{} died", rank_list(dead)),
+                                       dead,
+                                       world_.peers().describe(dead.front()),
+                                       {});
+  };
+  const Status status = rail::exchange_greetings(*rails_,
+                                                 {.rails_to = world_.host_rank().rails_to,
+                                                  .timeout_s = config_.join_timeout_s,
+                                                  .check = check});
+  const std::chrono::duration<double> elapsed = Clock::now() - begin;
+  return status.ok() ? status : describe_join_failure(world_.identity(), status, elapsed.count());
 }
 
 Status Communicator::check_process() const {

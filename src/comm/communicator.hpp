@@ -70,6 +70,7 @@ class Communicator {
 
   Status probe_memory(const AllowedPaths& paths);
   Status open_rails(std::unique_ptr<rail::MirroredRings> rails, const shm::RingGeometry& geometry);
+  Status greet_peers(const JoinInterruption& interruption);
   Status check(const Operation& operation);
   Result<std::shared_ptr<Work>> make_work(const Operation& operation);
   Result<const BoundProgram*> find_program(const Operation& operation);

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import sennit
+
 NODES_TOOL = Path(__file__).resolve().parents[2] / "tools/nodes.sh"
 NODES = 2
 RANKS_A_NODE = 2
@@ -33,6 +35,17 @@ _CALLS_BEFORE = 10
 _LONGEST_S = 40.0
 
 
+def report_of(error: sennit.Error) -> dict[str, Any]:
+    """What an error says, and when."""
+    blamed = list(error.blamed_ranks)
+    return {
+        "error": type(error).__name__,
+        "blamed": blamed,
+        "text": str(error),
+        "at": time.monotonic(),
+    }
+
+
 def be_a_rank() -> None:
     """Join, call until a call fails, and report it."""
     import numpy as np
@@ -42,7 +55,11 @@ def be_a_rank() -> None:
     began = time.monotonic()
     report: dict[str, Any] = {"rank": int(os.environ["SENNIT_RANK"]), "pid": os.getpid()}
     calls = int(os.environ["SCENE_CALLS"])
-    comm = sennit.init(timeout_s=20, deadline_s=DEADLINE_S)
+    try:
+        comm = sennit.init(timeout_s=float(os.environ["SCENE_TIMEOUT_S"]), deadline_s=DEADLINE_S)
+    except sennit.Error as error:
+        print(json.dumps(report | report_of(error)), flush=True)
+        return
     report["joined_s"] = time.monotonic() - began
     data = np.ones(1 << 18, dtype=np.float32)
     try:
@@ -55,8 +72,7 @@ def be_a_rank() -> None:
             done += 1
         report["calls"] = done
     except sennit.Error as error:
-        report |= {"error": type(error).__name__, "blamed": list(error.blamed_ranks)}
-        report |= {"text": str(error), "at": time.monotonic()}
+        report |= report_of(error)
     print(json.dumps(report), flush=True)
     # A communicator that failed is closed without its peers.
     began = time.monotonic()
@@ -87,6 +103,7 @@ EVENTS: dict[str, Callable[[dict[int, int]], Any]] = {
     "cut a rail": lambda _: nodes_tool("cut", 1, "rail1"),
     "mute a rail": lambda _: nodes_tool("mute", 1, "rail1"),
     "strangers": lambda _: None,
+    "a mute rail": lambda _: None,  # from the beginning
 }
 
 
@@ -117,12 +134,13 @@ def start(node: int, *words: str, **environment: str) -> subprocess.Popen[str]:
 class Ranks:
     """The ranks of a scene, and what they print."""
 
-    def __init__(self, calls: int, delay_s: float = 0) -> None:
+    def __init__(self, calls: int, delay_s: float = 0, timeout_s: float = 20) -> None:
         """Start all of them, the last one later; `calls` 0: until one fails."""
         self.reports: dict[int, dict[str, Any]] = {rank: {"rank": rank} for rank in range(RANKS)}
         self._ready = {rank: threading.Event() for rank in range(RANKS)}
         self.processes = [
-            self._start(rank, calls, delay_s if rank + 1 == RANKS else 0) for rank in range(RANKS)
+            self._start(rank, calls, delay_s if rank + 1 == RANKS else 0, timeout_s)
+            for rank in range(RANKS)
         ]
         self._threads = [
             threading.Thread(target=self._listen, args=(rank,), daemon=True)
@@ -132,7 +150,7 @@ class Ranks:
             thread.start()
 
     @staticmethod
-    def _start(rank: int, calls: int, delay_s: float) -> subprocess.Popen[str]:
+    def _start(rank: int, calls: int, delay_s: float, timeout_s: float) -> subprocess.Popen[str]:
         return start(
             rank // RANKS_A_NODE,
             "be",
@@ -145,6 +163,7 @@ class Ranks:
             SENNIT_PORT_RANGE=PORTS,
             SCENE_CALLS=str(calls),
             SCENE_DELAY_S=str(delay_s),
+            SCENE_TIMEOUT_S=str(timeout_s),
         )
 
     def _listen(self, rank: int) -> None:
@@ -174,9 +193,13 @@ class Ranks:
 def play(event: str) -> None:
     """The scene."""
     strangers = start(1, "be", "strangers") if event == "strangers" else None
+    if event == "a mute rail":
+        nodes_tool("mute", 1, "rail1")
     # Strangers have a second in which the others wait for the last rank.
     ranks = Ranks(
-        calls=50 if event in {"nothing", "strangers"} else 0, delay_s=0 if strangers is None else 1
+        calls=50 if event in {"nothing", "strangers"} else 0,
+        delay_s=0 if strangers is None else 1,
+        timeout_s=6 if event == "a mute rail" else 20,
     )
     pids = ranks.await_all()
     time.sleep(0.2)

@@ -142,6 +142,16 @@ def test_a_lost_rail_is_named_and_nobody_is_called_dead(event: str) -> None:
     assert latest < nodes_scene.DEADLINE_S + 3, report
 
 
+def test_a_card_that_reaches_no_other_node_is_named_while_joining() -> None:
+    """Rail 1 is that of the second rank of each node."""
+    report = scene("a mute rail")
+    for rank, blamed in enumerate([{3}, {2, 3}, {1}, {0, 1}]):
+        assert report[rank]["error"] == "JoinTimeout", report[rank]
+        assert set(report[rank]["blamed"]) == blamed, report[rank]
+        assert "over rail/1 (rail1)" in report[rank]["text"], report[rank]
+        assert "rail/0" not in report[rank]["text"], report[rank]
+
+
 def test_a_stopped_rank_is_named_at_the_deadline() -> None:
     report = scene("stop")
     for rank in (0, 1, 2):

@@ -14,10 +14,11 @@
 namespace sennit::rail {
 
 enum class FrameKind : std::uint32_t {
-  kFull = 1,  // a message of a ring: its full word and its slot
-  kFree = 2,  // slots that the reader has returned: FreedSlot[] as payload
-  kLast = 3,  // nothing; it ends when what was sent before has left
-  kBye = 4,   // nothing; its sender has ended all its calls and is about to close its cards
+  kFull = 1,   // a message of a ring: its full word and its slot
+  kFree = 2,   // slots that the reader has returned: FreedSlot[] as payload
+  kLast = 3,   // nothing; it ends when what was sent before has left
+  kBye = 4,    // nothing; its sender has ended all its calls and is about to close its cards
+  kHello = 5,  // nothing; before the first call. Word 1: its sender has had one of the reader's
 };
 
 // Both ends are of the same machine type: the join compares versions. A header may go on behind the

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <set>
 #include <utility>
 
 namespace sennit::rail {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 // More than any peers that keep to the protocol send before this rank has opened its rings: they
 // stop when their slots are full.
@@ -19,6 +22,12 @@ constexpr std::size_t kMostEarlyFrames = 65536;
 constexpr int kIdleRounds = 64;
 
 static_assert(sizeof(Frame) + kMostFreed * sizeof(FreedSlot) <= UcxCard::kMostHeaderBytes);
+
+// Payload of what says nothing: of an empty message nobody would know when it has left.
+constexpr std::byte kNothing{};
+
+// Of a connection for a greeting that has failed.
+constexpr std::chrono::milliseconds kRetry{100};
 
 Secret random_secret() {
   Secret secret{};
@@ -38,9 +47,10 @@ MirroredRings::MirroredRings(std::shared_ptr<CardSet> cards, int rank, int ranks
   const auto guard = cards_->lock();
   for (int peer = 0; peer < ranks_; ++peer) {
     for (int rail = 0; rail < cards_->size(); ++rail) {
-      cards_->set_receiver(rail,
-                           token_of(secret_, peer, rail),
-                           [this, peer](const Arrival& arrival) { receive(peer, arrival); });
+      cards_->set_receiver(
+          rail, token_of(secret_, peer, rail), [this, peer, rail](const Arrival& arrival) {
+            receive(peer, rail, arrival);
+          });
     }
   }
 }
@@ -66,7 +76,9 @@ MirroredRings::~MirroredRings() {
 
 bool MirroredRings::is_under_way(int peer, int rail) const {
   const Peer& other = peers_[static_cast<std::size_t>(peer)];
-  return other.routes[static_cast<std::size_t>(rail)].last == MessageState::kUnderWay ||
+  const Route& to = other.routes[static_cast<std::size_t>(rail)];
+  return to.last == MessageState::kUnderWay || to.greeting.hello == MessageState::kUnderWay ||
+         to.greeting.answer == MessageState::kUnderWay ||
          std::ranges::any_of(batches_,
                              [&](const Batch& batch) {
                                return batch.state == MessageState::kUnderWay &&
@@ -102,7 +114,9 @@ Status MirroredRings::open(std::unique_ptr<RingMemory> memory,
   }
   memory_ = std::move(memory);
   for (const EarlyFrame& early : std::exchange(early_, {})) {
-    receive(early.peer, {.frame = early.frame, .freed = early.freed, .payload = early.payload});
+    receive(early.peer,
+            early.rail,
+            {.frame = early.frame, .freed = early.freed, .payload = early.payload});
   }
   return {};
 }
@@ -227,11 +241,12 @@ void MirroredRings::send_all_freed() {
   }
 }
 
-void MirroredRings::receive(int peer, const Arrival& arrival) {
+void MirroredRings::receive(int peer, int rail, const Arrival& arrival) {
   const auto& [frame, freed, payload] = arrival;
   if (memory_ == nullptr) {
     if (early_.size() < kMostEarlyFrames) {
       early_.push_back({.peer = peer,
+                        .rail = rail,
                         .frame = frame,
                         .freed = std::vector<std::byte>(freed.begin(), freed.end()),
                         .payload = std::vector<std::byte>(payload.begin(), payload.end())});
@@ -248,6 +263,10 @@ void MirroredRings::receive(int peer, const Arrival& arrival) {
     receive_freed(peer, payload);
   } else if (!is_of_this_node && frame.kind == FrameKind::kBye) {
     peers_[static_cast<std::size_t>(peer)].has_left = true;
+  } else if (!is_of_this_node && frame.kind == FrameKind::kHello && frame.word <= 1) {
+    Greeting& greeting = route(peer, rail).greeting;
+    greeting.has_come = true;
+    greeting.is_answered = greeting.is_answered || frame.word == 1;
   } else if (is_of_this_node || frame.kind != FrameKind::kLast) {
     ++dropped_frames_;
   }
@@ -349,9 +368,66 @@ MessageState MirroredRings::flush_route(int peer, int rail) {
   return to.last;
 }
 
+std::vector<MirroredRings::Unanswered> MirroredRings::greet(std::span<const int> rails_to) {
+  const auto guard = cards_->lock();
+  std::vector<Unanswered> unanswered;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peers_[static_cast<std::size_t>(peer)].routes.empty()) {
+      continue;
+    }
+    // Slots of a ring go back over the rail of its messages.
+    for (const int rail : std::set{rails_to[static_cast<std::size_t>(peer)],
+                                   rails_to[static_cast<std::size_t>(rank_)]}) {
+      if (!greet_over(peer, rail)) {
+        unanswered.push_back({.peer = peer, .rail = rail, .why = route(peer, rail).greeting.why});
+      }
+    }
+  }
+  return unanswered;
+}
+
+// True once the peer has answered, and the answer to it has left: then the peer needs nothing more
+// of this rank. A first message leaves after UCX has had the other end's reply to the connection.
+// So what has come from the peer shows that no such reply is pending here; UCX 1.13 would abort the
+// process if the peer or this rank left meanwhile.
+bool MirroredRings::greet_over(int peer, int rail) {
+  Route& to = route(peer, rail);
+  Greeting& own = to.greeting;
+  if (own.is_over) {
+    return true;
+  }
+  if (const Status failure = to.failure_with(cards_->card(rail)); !failure.ok()) {
+    own.why = failure;
+    if (Clock::now() < own.next_try) {
+      return false;
+    }
+    // It may be one of an earlier communicator that the peer has closed.
+    cards_->close_endpoint(rail, to.address);
+    to = {.address = to.address,
+          .token = to.token,
+          .greeting = {.has_come = own.has_come, .is_answered = own.is_answered, .why = failure}};
+  }
+  const auto say = [&](std::uint64_t word, bool& is_sent, MessageState& state) {
+    if (!std::exchange(is_sent, true)) {
+      own.next_try = Clock::now() + kRetry;
+      send(peer,
+           rail,
+           {.frame = {.kind = FrameKind::kHello, .word = word}, .payload = {&kNothing, 1}},
+           state);
+    }
+  };
+  if (!own.has_come) {
+    say(0, own.is_sent, own.hello);
+  } else {
+    say(1, own.answer_is_sent, own.answer);
+  }
+  own.is_over = own.is_answered && own.answer_is_sent && own.hello == MessageState::kDone &&
+                own.answer == MessageState::kDone && flush_route(peer, rail) == MessageState::kDone;
+  return own.is_over;
+}
+
 void MirroredRings::say_bye() {
   const auto guard = cards_->lock();
-  static constexpr std::byte kNothing{};
   for (int peer = 0; peer < ranks_; ++peer) {
     auto& routes = peers_[static_cast<std::size_t>(peer)].routes;
     for (std::size_t rail = 0; rail < routes.size(); ++rail) {
@@ -383,10 +459,7 @@ Status MirroredRings::failure(const Needs& needs) {
       continue;
     }
     for (std::size_t rail = 0; rail < routes.size(); ++rail) {
-      const Route& to = routes[rail];
-      const Status status = !to.failure.ok() || to.endpoint < 0
-                                ? to.failure
-                                : cards_->card(static_cast<int>(rail)).failure(to.endpoint);
+      const Status status = routes[rail].failure_with(cards_->card(static_cast<int>(rail)));
       if (!status.ok()) {
         ErrorDetail detail;
         detail.blamed_ranks = {peer};

@@ -20,6 +20,7 @@
 #include "path/rail/card_set.hpp"
 #include "path/rail/frame.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -72,6 +73,16 @@ class MirroredRings {
               std::span<const std::string> introductions,
               std::span<const int> nodes);
 
+  // A route over which a peer has not answered yet.
+  struct Unanswered {
+    int peer = 0;
+    int rail = 0;
+    Status why{};  // of the last connection that failed; ok: none has
+  };
+  // Greets the ranks of other nodes over the rails of messages and of returned slots: `rails_to` by
+  // reader. To be called again, with progress() between, until nobody is left.
+  std::vector<Unanswered> greet(std::span<const int> rails_to);
+
   [[nodiscard]] const CardSet& cards() const { return *cards_; }
   // Over which messages to `reader` go: by its place among the ranks of its node.
   [[nodiscard]] int rail_to(int place_on_node) const { return place_on_node % cards_->size(); }
@@ -119,6 +130,18 @@ class MirroredRings {
     std::vector<FreedSlot> slots;
     MessageState state = MessageState::kDone;
   };
+  // Each end sends a greeting and, once it has had the peer's, an answer.
+  struct Greeting {
+    bool has_come = false;     // the peer's, or its answer
+    bool is_answered = false;  // by the peer
+    bool is_sent = false;
+    bool answer_is_sent = false;
+    bool is_over = false;
+    MessageState hello = MessageState::kDone;
+    MessageState answer = MessageState::kDone;
+    std::chrono::steady_clock::time_point next_try{};
+    Status why{};
+  };
   // One rail to one peer.
   struct Route {
     std::string address;
@@ -127,6 +150,11 @@ class MirroredRings {
     bool is_flushed = true;
     MessageState last = MessageState::kDone;  // of all that was sent
     Status failure{};
+    Greeting greeting{};
+
+    [[nodiscard]] Status failure_with(const UcxCard& card) const {
+      return !failure.ok() || endpoint < 0 ? failure : card.failure(endpoint);
+    }
   };
   struct Peer {
     std::vector<FreedSlot> freed;  // slots that are still to be returned to it
@@ -138,6 +166,7 @@ class MirroredRings {
   };
   struct EarlyFrame {
     int peer = 0;
+    int rail = 0;
     Frame frame;
     std::vector<std::byte> freed;
     std::vector<std::byte> payload;
@@ -164,11 +193,12 @@ class MirroredRings {
   void send_freed(int peer);
   void send_all_freed();
   MessageState flush_route(int peer, int rail);
+  bool greet_over(int peer, int rail);
   [[nodiscard]] bool is_needed(int peer, const Needs& needs) const {
     return !peers_[static_cast<std::size_t>(peer)].has_left && needs(peer);
   }
   [[nodiscard]] bool is_under_way(int peer, int rail) const;
-  void receive(int peer, const Arrival& arrival);
+  void receive(int peer, int rail, const Arrival& arrival);
   void receive_full(int peer, const Frame& frame, std::span<const std::byte> payload);
   void receive_freed(int peer, std::span<const std::byte> slots);
 

@@ -1,6 +1,7 @@
 // Mirrored rings between two processes, over the real UCX and the loopback interface.
 #include "base/fd.hpp"
 #include "drivers/ucx/ucx.hpp"
+#include "path/rail/greetings.hpp"
 #include "path/rail/mirrored_rings.hpp"
 #include "path/rail/testing/plain_rings.hpp"
 
@@ -39,6 +40,8 @@ void run_rank(int rank, int socket) {
   auto memory = std::make_unique<PlainRings>(2, kGeometry);
   PlainRings& plain = *memory;
   ASSERT_TRUE(rings.open(std::move(memory), kGeometry, introductions, std::array{0, 1}).ok());
+  const Status greeted = exchange_greetings(rings, {.rails_to = std::array{0, 0}});
+  ASSERT_TRUE(greeted.ok()) << greeted.message();
   RingTraffic traffic(
       rings, plain, {.geometry = kGeometry, .rank = rank, .ranks = 2, .messages = 300});
   EXPECT_EQ(traffic.run(), "");
