@@ -28,6 +28,7 @@ namespace sennit::ucx {
   SENNIT_UCX_FUNCTION(ucp_ep_create)                  \
   SENNIT_UCX_FUNCTION(ucp_ep_close_nbx)               \
   SENNIT_UCX_FUNCTION(ucp_am_send_nbx)                \
+  SENNIT_UCX_FUNCTION(ucp_request_check_status)       \
   SENNIT_UCX_FUNCTION(ucp_request_free)               \
   SENNIT_UCX_FUNCTION(ucs_status_string)
 

@@ -19,7 +19,7 @@ using ucx::Functions;
 constexpr unsigned kMessageId = 0;
 // To cut a connection off takes microseconds; a peer that is stuck cannot delay it.
 constexpr std::chrono::seconds kCloseTime{1};
-// A peer on a busy machine may not run for some ten milliseconds.
+// What is to be sent at last leaves in microseconds, unless a peer is gone or stuck.
 constexpr std::chrono::milliseconds kLeaveTime{100};
 constexpr std::chrono::milliseconds kLeaveNap{1};
 
@@ -82,7 +82,7 @@ class Card final : public UcxCard {
   ucp_request_param_t parameters(Request* request) const;
   void follow(ucs_status_ptr_t result, Request* request, Endpoint& endpoint);
   void end_request(Request* request, ucs_status_t status);
-  bool has_more_to_send();
+  bool send_all();
   Status open_context(const UcxCardOptions& options);
   Status open_worker();
 
@@ -163,15 +163,7 @@ Card::~Card() {
     close(static_cast<int>(e));
   }
   if (worker_ != nullptr) {
-    // A peer may still be connecting to this card. It shares the cores where nodes are virtual
-    // ones.
-    const auto end = std::chrono::steady_clock::now() + kLeaveTime;
-    while (std::chrono::steady_clock::now() < end) {
-      if (!progress()) {
-        std::this_thread::sleep_for(kLeaveNap);
-      }
-    }
-    if (has_more_to_send()) {
+    if (!send_all()) {
       // UCX 1.13 aborts the process if that is its own answer to a new connection. So the worker
       // stays until the process ends; nothing runs it any more.
       return;
@@ -183,10 +175,24 @@ Card::~Card() {
   }
 }
 
-// Also of its own.
-bool Card::has_more_to_send() {
+// Also what UCX sends on its own. False: some of it cannot leave.
+bool Card::send_all() {
   const ucp_request_param_t params{};
-  return UCS_PTR_IS_PTR(functions_.ucp_worker_flush_nbx(worker_, &params));
+  const ucs_status_ptr_t flush = functions_.ucp_worker_flush_nbx(worker_, &params);
+  const auto is_under_way = [&] {
+    return UCS_PTR_IS_PTR(flush) && functions_.ucp_request_check_status(flush) == UCS_INPROGRESS;
+  };
+  const auto end = std::chrono::steady_clock::now() + kLeaveTime;
+  while (is_under_way() && std::chrono::steady_clock::now() < end) {
+    if (!progress()) {
+      std::this_thread::sleep_for(kLeaveNap);
+    }
+  }
+  const bool is_done = !is_under_way();
+  if (is_done && UCS_PTR_IS_PTR(flush)) {
+    functions_.ucp_request_free(flush);
+  }
+  return is_done;
 }
 
 Result<int> Card::connect(std::string_view address) {
