@@ -42,12 +42,13 @@ def measure(installed: mpi.Mpi, arguments: argparse.Namespace) -> tuple[str, lis
         variables = [f"LD_PRELOAD={sennit.mpi_library()}", "SENNIT_MPI_NODES=sennit"]
         launcher = installed.launcher(arguments.ranks)
         if arguments.nodes > 1:
-            (form, launch) = {
+            name, launch = {
                 "openmpi": ("ob1", rails.launcher_of_openmpi),
                 "mpich": ("mpich", functools.partial(rails.launcher_of_mpich, folder=Path(folder))),
             }[installed.name]
-            words = launch(rails.FORMS[form], installed, arguments.nodes)
-            launcher = [str(rails.NODES_TOOL), "exec", "0", *words]
+            form = rails.FORMS[name]
+            words = launch(form, installed, arguments.nodes)
+            launcher = [str(rails.NODES_TOOL), "exec", "0", *words, *form.before]
         command = [*launcher, "env", *variables, str(program), str(arguments.samples)]
         print("+", *command, file=sys.stderr)
         answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
