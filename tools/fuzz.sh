@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every fuzz target of a build tree: its corpus, then mutations for some seconds each, as many
-# at a time as there are cores. Replay of a crash: docs/testing_failures.md.
+# at a time as there are cores. Replay of a crash: docs/adding/testing_failures.md.
 #   tools/fuzz.sh build/asan 60 [seed]
 # SENNIT_FUZZ_AGAIN_SECONDS=5 is for targets that passed before with their layer, base/ and the
 # driver as they are (tools/known_good.py): the same seed tries the same inputs.

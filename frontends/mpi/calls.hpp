@@ -161,6 +161,9 @@ class Calls {
   // `pass` lets the MPI run it.
   template <class Shadow, class Prepare, class Pass>
   static int run(Call name, Comm comm, Shadow&& shadow, Prepare&& prepare, Pass&& pass);
+  template <class Shadow, class Prepare, class Pass>
+  static int run_anywhere(
+      Taken* taken, bool is_asked, Shadow&& shadow, Prepare&& prepare, Pass&& pass);
   struct Begun {
     Taken* taken;  // null: by the MPI
     Comm comm;
@@ -387,13 +390,21 @@ template <class Abi, class N, class D>
 template <class Shadow, class Prepare, class Pass>
 int Calls<Abi, N, D>::run(Call name, Comm comm, Shadow&& shadow, Prepare&& prepare, Pass&& pass) {
   Taken* const taken = front().taking(comm, name, true);
-  if (name == Call::kBarrier) {
+  // Over nodes to ask takes longer than a small call of the MPI.
+  const bool is_asked =
+      name != Call::kBarrier && taken != nullptr && taken->nodes == 1 && taken->gpus.is_asked();
+  if (name == Call::kBarrier || (!is_asked && !Cuda::may_be_there())) [[likely]] {
     return run_on_host(taken, prepare, pass);
   }
-  // Over nodes to ask takes longer than a small call of the MPI.
-  const bool is_asked = taken != nullptr && taken->nodes == 1 && taken->gpus.is_asked();
+  return run_anywhere(taken, is_asked, shadow, prepare, pass);
+}
+
+template <class Abi, class N, class D>
+template <class Shadow, class Prepare, class Pass>
+[[gnu::noinline]] int Calls<Abi, N, D>::run_anywhere(
+    Taken* taken, bool is_asked, Shadow&& shadow, Prepare&& prepare, Pass&& pass) {
   const Cuda* const cuda = front().running() != nullptr ? Cuda::find() : nullptr;
-  if (cuda == nullptr) [[likely]] {
+  if (cuda == nullptr) {
     if (is_asked) {
       front().can_run_on_gpus(*taken, -1);
     }
@@ -434,8 +445,8 @@ template <class Abi, class N, class D>
 template <class Shadow, class Prepare, class Start, class Pass>
 int Calls<Abi, N, D>::begin(
     Begun begun, Shadow&& shadow, Prepare&& prepare, Start&& start, Pass&& pass) {
-  const Cuda* const cuda = front().running() != nullptr ? Cuda::find() : nullptr;
-  if (cuda != nullptr) {
+  const bool may_be = Cuda::may_be_there() && front().running() != nullptr;
+  if (const Cuda* const cuda = may_be ? Cuda::find() : nullptr) {
     Shadows<Abi> shadows = no_shadows_yet(*cuda);
     shadow(shadows);
     if (shadows.are_needed()) {

@@ -24,7 +24,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -51,17 +50,21 @@ struct GpuEngine {
   int device = -1;
   // Its own, as calls of another communicator may wait for other ranks at the same time.
   void* stream = nullptr;
-  bool is_refused = false;        // it could not be made
-  std::uint64_t calls = 0;        // blocking ones, so equally many on all ranks
-  std::uint64_t asked_until = 0;  // a call before that many ran there not long ago
+  bool is_refused = false;  // it could not be made
+  // Blocking calls, so equally many on all ranks; and which of them asks next.
+  std::uint64_t calls = 0;
+  std::uint64_t next_question = 1;
+  std::uint64_t asked_until = 0;  // a call not long ago ran there: up to this one all ask
 
-  // Of the next call. To ask takes as long as a small call does, so programs that have nothing
-  // there seldom do.
-  bool is_asked() {
-    constexpr std::uint64_t kSeldom = 64;
-    ++calls;
-    return !is_refused && (calls <= asked_until || calls % kSeldom == 0 ||
-                           (calls < kSeldom && std::has_single_bit(calls)));
+  bool is_asked() { return ++calls == next_question; }
+  // To ask takes as long as a small call does, so programs that have nothing there seldom do.
+  void plan_question(bool has_run_there) {
+    constexpr std::uint64_t kSeldom = 256;
+    if (has_run_there) {
+      asked_until = calls + kSeldom;
+    }
+    const std::uint64_t pause = calls < asked_until ? 1 : std::min(calls, kSeldom);
+    next_question = is_refused ? 0 : calls + pause;
   }
 };
 
@@ -139,25 +142,23 @@ class Communicators {
 
   // Whether all ranks have the buffers of this call on GPUs, and an engine there.
   bool can_run_on_gpus(Member<Abi>& member, int gpu) {
-    constexpr std::uint64_t kAskedAgain = 256;
     GpuEngine& gpus = member.gpus;
     const bool is_ready = gpu >= 0 && (gpus.device < 0 || gpus.device == gpu);
-    if (!is_true_on_all(member, is_ready)) {
-      return false;
-    }
-    gpus.asked_until = gpus.calls + kAskedAgain;
-    if (gpus.device < 0) {
+    bool are_all_ready = is_true_on_all(member, is_ready);
+    if (are_all_ready && gpus.device < 0) {
       const std::string why = join_gpus(member, gpu);
-      gpus.is_refused = !is_true_on_all(member, why.empty());
-      if (gpus.is_refused) {
+      are_all_ready = is_true_on_all(member, why.empty());
+      if (are_all_ready) {
+        gpus.device = gpu;
+      } else {
+        gpus.is_refused = true;
         gpus.on = {};
         const std::string said = why.empty() ? "another rank could not join" : why;
         sennit_tool_log("mpi", ("GPU buffers go through host memory: " + said).c_str());
-        return false;
       }
-      gpus.device = gpu;
     }
-    return true;
+    gpus.plan_question(are_all_ready);
+    return are_all_ready;
   }
 
   // This rank cannot take part in a call of the communicator: it fails on all ranks.

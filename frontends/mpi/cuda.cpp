@@ -26,7 +26,8 @@ constexpr std::size_t kLongestPitch = std::size_t{1} << 30;
 // CU_STREAM_LEGACY: the default stream, also of programs that are compiled for one a thread.
 Stream default_stream() { return reinterpret_cast<Stream>(std::uintptr_t{1}); }
 
-// The library that was loaded last. It stays loaded: its place in the loader's list is looked at.
+// The library that was loaded last. It stays loaded, because its place in the loader's list is
+// looked at. Most programs load none after their first call.
 const link_map* newest_library() {
   link_map* newest = nullptr;
   void* const program = ::dlopen(nullptr, RTLD_LAZY);
@@ -73,13 +74,6 @@ const Cuda* Cuda::find() {
   if (const Cuda* const known = found.load(std::memory_order_acquire)) {
     return known;
   }
-  // Most programs load none after their first call.
-  static const link_map* const kNewest = newest_library();
-  static std::atomic<bool> has_looked{false};
-  if (kNewest != nullptr && has_looked.load(std::memory_order_relaxed) &&
-      *static_cast<link_map* const volatile*>(&kNewest->l_next) == nullptr) {
-    return nullptr;
-  }
   const std::uint64_t now = loads();
   if (seen_loads.load(std::memory_order_relaxed) == now) {
     return nullptr;
@@ -110,7 +104,14 @@ const Cuda* Cuda::find() {
       }
     }
     seen_loads.store(now, std::memory_order_relaxed);
-    has_looked.store(true, std::memory_order_relaxed);
+    const bool is_there = found.load(std::memory_order_relaxed) != nullptr;
+    if (is_there) {
+      next_library.store(nullptr, std::memory_order_relaxed);
+    } else if (next_library.load(std::memory_order_relaxed) == nullptr) {
+      if (const link_map* const newest = newest_library()) {
+        next_library.store(&newest->l_next, std::memory_order_relaxed);
+      }
+    }
   }
   return found.load(std::memory_order_acquire);
 }

@@ -7,7 +7,10 @@
 // has waited for, as with an MPI that knows CUDA.
 #pragma once
 
+#include <link.h>
+
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,8 +36,12 @@ struct MemoryPlace {
 
 class Cuda {
  public:
-  // Null until the process has loaded the driver. To find out takes a load, and 20 ns once another
-  // library has been loaded after the first call.
+  // False: the process has not loaded the driver, nor any library since find() looked for it.
+  static bool may_be_there() {
+    link_map* const* const next = next_library.load(std::memory_order_relaxed);
+    return next == nullptr || *static_cast<link_map* const volatile*>(next) != nullptr;
+  }
+  // Null where the process has not loaded the driver, which takes 20 ns to find out.
   static const Cuda* find();
 
   Cuda(const Cuda&) = delete;
@@ -91,6 +98,9 @@ class Cuda {
 
  private:
   struct Functions;
+
+  // Where the loader puts what is loaded next; null: before the first find(), and once it is there.
+  static inline std::atomic<link_map* const*> next_library{nullptr};
 
   explicit Cuda(std::unique_ptr<const Functions> functions);
   ~Cuda() = default;  // there is one, until the process ends

@@ -41,7 +41,8 @@ struct Messages {
  private:
   // Nothing: the program has no GPU memory.
   static std::optional<Shadows<Abi>> shadows() {
-    const Cuda* const cuda = Of::front().running() != nullptr ? Cuda::find() : nullptr;
+    const bool may_be = Cuda::may_be_there() && Of::front().running() != nullptr;
+    const Cuda* const cuda = may_be ? Cuda::find() : nullptr;
     return cuda != nullptr ? std::optional(Of::no_shadows_yet(*cuda)) : std::nullopt;
   }
   static bool are_needed(const std::optional<Shadows<Abi>>& made) {

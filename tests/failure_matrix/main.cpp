@@ -1,6 +1,6 @@
 // The whole failure matrix: every algorithm of the tables, over both protocols, on 2 to 5 ranks;
 // every rank, killed and stopped, at every step and inside every step; a sample of the stops goes
-// on. docs/testing_failures.md has the command and a table of a run.
+// on. docs/adding/testing_failures.md has the command and a table of a run.
 #include "rank_processes.hpp"
 
 #include "failure_matrix/fault_case.hpp"

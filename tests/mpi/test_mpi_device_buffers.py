@@ -30,6 +30,7 @@ def installed(
     subprocess.run(["gcc", *words, "-o", driver], check=True)
     linked = (driver, f"-Wl,-rpath,{there.folder}")
     there.compile("device", HERE / "device.c", *linked)
+    there.compile("late", HERE / "late.c", "-ldl")
     replaced = ("-DFAKE_CUDA_REPLACES_MALLOC", "-include", HERE / "fake_cuda.h")
     cases = (HERE / f"{name}.c" for name in CASES)
     there.compile("program", *replaced, *cases, *linked, "-lpthread")
@@ -57,6 +58,12 @@ def test_memory_that_only_copies_reach(installed: Installed) -> None:
     run = installed.start(installed.folder / "device", *names)
     assert sorted(passed(run)) == sorted(names), run.stdout
     assert gpu_buffers(run) == (0, 29 if has_callbacks(installed) else 18)
+
+
+def test_cuda_may_come_after_the_first_calls(installed: Installed) -> None:
+    run = installed.start(installed.folder / "late", installed.folder / "libcuda.so.1")
+    assert passed(run) == ["late", "late"], run.stdout
+    assert gpu_buffers(run) == (0, 1)
 
 
 @pytest.mark.parametrize("installed", ["mpich_abi"], indirect=True)
