@@ -52,7 +52,7 @@ std::atomic<void*>& last_stream() {
 bool is_built_with_cuda() { return true; }
 
 Result<CudaDriver*> cuda_driver() {
-  static const bool is_watched = [] {
+  static const bool kIsWatched = [] {
     fake_cuda().watch([](const FakeCuda::Issued& issued) {
       if (issued.what == FakeCuda::Issued::What::kLaunch) {
         last_stream() = issued.stream;
@@ -60,7 +60,7 @@ Result<CudaDriver*> cuda_driver() {
     });
     return true;
   }();
-  (void)is_watched;
+  (void)kIsWatched;
   return &fake_cuda();
 }
 
