@@ -31,6 +31,7 @@ struct Mpich {
   using Info = int;
 
   static constexpr Comm kCommNull = 0x04000000;
+  static constexpr Request kRequestNull = 0x2c000000;
   static constexpr Type kTypeNull = 0x0c000000;
   static constexpr Comm kWorld = 0x44000000;
   static constexpr Comm kSelf = 0x44000001;
@@ -62,6 +63,7 @@ struct Mpich {
   [[nodiscard]] Errhandler errors_return() const { return kErrorsReturn; }
   [[nodiscard]] Comm comm_null() const { return kCommNull; }
   [[nodiscard]] Type type_null() const { return kTypeNull; }
+  [[nodiscard]] Request request_null() const { return kRequestNull; }
   template <typename Handle>
   [[nodiscard]] Handle predefined(const Library& /*library*/,
                                   int number,
@@ -111,7 +113,8 @@ struct OpenMpi {
         min_(library.object("ompi_mpi_op_min")),
         errors_return_(library.object("ompi_mpi_errors_return")),
         comm_null_(library.object("ompi_mpi_comm_null")),
-        type_null_(library.object("ompi_mpi_datatype_null")) {}
+        type_null_(library.object("ompi_mpi_datatype_null")),
+        request_null_(library.object("ompi_request_null")) {}
   [[nodiscard]] Comm world() const { return world_; }
   [[nodiscard]] Comm self() const { return self_; }
   [[nodiscard]] Type byte() const { return byte_; }
@@ -120,6 +123,7 @@ struct OpenMpi {
   [[nodiscard]] Errhandler errors_return() const { return errors_return_; }
   [[nodiscard]] Comm comm_null() const { return comm_null_; }
   [[nodiscard]] Type type_null() const { return type_null_; }
+  [[nodiscard]] Request request_null() const { return request_null_; }
   template <typename Handle>
   [[nodiscard]] Handle predefined(const Library& library,
                                   int /*number*/,
@@ -138,6 +142,7 @@ struct OpenMpi {
   void* errors_return_;
   void* comm_null_;
   void* type_null_;
+  void* request_null_;
 };
 
 // The standard ABI of MPI 5: handles are numbers as wide as pointers.
@@ -166,6 +171,7 @@ struct Standard {
   static constexpr std::intptr_t kSelf = 0x102;
   static constexpr std::intptr_t kErrorsReturn = 0x143;
   static constexpr std::intptr_t kTypeNull = 0x200;
+  static constexpr std::intptr_t kRequestNull = 0x180;
   static constexpr std::intptr_t kInt = 0x209;
   static constexpr std::intptr_t kByte = 0x247;
   static constexpr std::intptr_t kMin = 0x22;
@@ -182,6 +188,7 @@ struct Standard {
   [[nodiscard]] Errhandler errors_return() const { return handle(kErrorsReturn); }
   [[nodiscard]] Comm comm_null() const { return handle(kCommNull); }
   [[nodiscard]] Type type_null() const { return handle(kTypeNull); }
+  [[nodiscard]] Request request_null() const { return handle(kRequestNull); }
   template <typename Handle>
   [[nodiscard]] Handle predefined(const Library& /*library*/,
                                   int /*number*/,

@@ -27,8 +27,8 @@ struct Facts {
 // Of this process, for a communicator of so many ranks.
 Facts facts_of_process(int ranks, const std::string& settings);
 
-// Why these ranks cannot have a communicator of the library; empty: they can, if those of several
-// nodes are wanted.
+// Why these ranks cannot have a communicator of the library; empty: they can. `takes_nodes`: ranks
+// on several nodes are no obstacle.
 std::string obstacle(std::span<const Facts> facts, bool takes_nodes);
 
 }  // namespace sennit_mpi

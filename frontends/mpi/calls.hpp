@@ -35,7 +35,7 @@ constexpr const char* kRefused = "arguments that the MPI refuses";
 constexpr const char* kSmallOverNodes =
     "a call over several nodes of little, or of an amount that not all ranks know";
 constexpr std::size_t kFewestBytesOverNodes = 64 << 10;  // the larger buffer of a rank
-constexpr auto kUnknownBytes = [] { return std::size_t{0}; };
+constexpr auto not_known_to_all = [] { return std::size_t{0}; };
 
 template <class Abi>
 inline Front<Abi>* front_in_use = nullptr;
@@ -108,7 +108,7 @@ class Calls {
           {front().taking(comm, Call::k##nonblocking, false), comm, request, false},            \
           [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },      \
           [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); }, \
-          [&](Taken& taken, auto call) {                                                        \
+          [&](Taken& taken, auto&& call) {                                                      \
             return std::optional(front().begin(taken, std::move(call), request));               \
           },                                                                                    \
           [&] {                                                                                 \
@@ -123,7 +123,7 @@ class Calls {
           {front().taking_persistent(comm, Call::k##name##_init), comm, request, true},         \
           [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },      \
           [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); }, \
-          [&](Taken& taken, auto call) {                                                        \
+          [&](Taken& taken, auto&& call) {                                                      \
             return front().make_persistent(taken, std::move(call), request);                    \
           },                                                                                    \
           [&] {                                                                                 \
@@ -454,22 +454,24 @@ int Calls<Abi, N, D>::begin(
       shadows.copy_in();
       const std::optional<int> code =
           begin_on_host(begun.taken, prepare, [&](Taken& member, auto call) {
-            using Shadowed = ShadowedCall<Abi, decltype(call)>;
-            return start(member, Shadowed{std::move(call), std::move(shadows)});
+            ShadowedCall<Abi, decltype(call)> shadowed{std::move(call), std::move(shadows)};
+            const std::optional<int> started = start(member, std::move(shadowed));
+            if (!started) {
+              shadows = std::move(shadowed.shadows);
+            }
+            return started;
           });
       if (code) {
         return *code;
       }
-      if (front().running()->requests.can_run()) {
-        const int passed = pass();
-        return passed == 0 ? front().follow(begun.comm,
-                                            std::move(shadows),
-                                            begun.is_persistent ? FollowedCall::kPersistent
-                                                                : FollowedCall::kNonblocking,
-                                            begun.request)
-                           : passed;
+      if (!front().running()->requests.can_run()) {
+        return front().refuse_device_memory(begun.comm);
       }
-      return front().refuse_device_memory(begun.comm);
+      const FollowedCall kind =
+          begun.is_persistent ? FollowedCall::kPersistent : FollowedCall::kCollective;
+      const int passed = pass();
+      return passed == 0 ? front().follow(begun.comm, std::move(shadows), kind, begun.request)
+                         : passed;
     }
   }
   const std::optional<int> code = begin_on_host(begun.taken, prepare, start);

@@ -86,6 +86,15 @@ struct Member {
   // Since they were last added to the share.
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
+
+  // Calls on all ranks end with an error.
+  void abort() const {
+    for (const SharedEngine& one : {shared, gpus.on.shared}) {
+      if (one != nullptr) {
+        one->abort();
+      }
+    }
+  }
 };
 
 template <class Abi>
@@ -165,8 +174,8 @@ class Communicators {
   void abort(Comm comm) {
     const std::scoped_lock lock(mutex_);
     const auto known = members_.find(comm);
-    if (known != members_.end() && known->second->engine != nullptr) {
-      sennit_comm_abort(known->second->engine);
+    if (known != members_.end()) {
+      known->second->abort();
     }
   }
 
@@ -354,6 +363,9 @@ class Communicators {
     if (why.empty()) {
       why = lack_of_rails(member);
     }
+    if (!why.empty()) {
+      member.abort();  // others may have joined, and wait in a call
+    }
     int joined = why.empty() ? 1 : 0;
     int all_joined = 0;
     if (functions_.mpi.all_reduce(&joined, &all_joined, 1, abi_.integer(), abi_.min(), comm) != 0) {
@@ -400,16 +412,25 @@ class Communicators {
     return status == SENNIT_OK && all != 0;
   }
 
-  // Of this rank with its GPU; why it could not.
+  // Of this rank with its GPU; why it could not. All ranks join or none begins to.
   std::string join_gpus(Member<Abi>& member, int gpu) {
+    const Cuda& cuda = *Cuda::find();
+    std::string why = guarded(
+        [&]() -> std::string {
+          member.gpus.stream = Cuda::Scope(cuda, {.device = gpu}).stream_for_calls();
+          return {};
+        },
+        [](const char* what) -> std::string { return what; });
+    if (!is_true_on_all(member, why.empty())) {
+      return why.empty() ? "another rank has no stream" : why;
+    }
     sennit_unique_id_t id{};
     sennit_unique_id_create(&id);
     if (sennit_broadcast(&id, &id, sizeof(id), SENNIT_UINT8, 0, member.engine, nullptr, nullptr) !=
         SENNIT_OK) {
       return sennit_last_error_message();
     }
-    const Cuda::Scope scope(*Cuda::find(), {.device = gpu});
-    member.gpus.stream = scope.stream_for_calls();
+    const Cuda::Scope scope(cuda, {.device = gpu});
     return join(member.gpus.on, member, id, "cuda");
   }
 

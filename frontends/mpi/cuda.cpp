@@ -231,6 +231,7 @@ void Cuda::Scope::copy_out(std::byte* device, const std::byte* host, const Rows&
 void Cuda::Scope::wait() const {
   cuda_.check(cuda_.functions_->synchronize(stream_), "cuStreamSynchronize");
 }
+void Cuda::Scope::end_copies() const noexcept { cuda_.functions_->synchronize(stream_); }
 void* Cuda::Scope::stream_for_calls() const { return cuda_.make_stream(); }
 bool Cuda::Scope::is_idle(void* stream) const {
   const int code = cuda_.functions_->query(stream);

@@ -48,6 +48,10 @@ class Cuda {
   Cuda& operator=(const Cuda&) = delete;
 
   [[nodiscard]] MemoryPlace place_of(const void* memory) const;
+  // Whether it is of the device's primary context, which the library uses.
+  [[nodiscard]] bool is_primary(const MemoryPlace& place) const {
+    return place.context == nullptr || place.context == primary_context(place.device);
+  }
 
   // The context of some memory, as the current one of this thread. What fails throws what CUDA
   // says.
@@ -64,6 +68,8 @@ class Cuda {
     void copy_in(std::byte* host, const std::byte* device, const Rows& rows) const;
     void copy_out(std::byte* device, const std::byte* host, const Rows& rows) const;
     void wait() const;
+    // After an error: as wait(), whatever else fails.
+    void end_copies() const noexcept;
     // One more stream, never taken down; and whether all in it has ended.
     [[nodiscard]] void* stream_for_calls() const;
     [[nodiscard]] bool is_idle(void* stream) const;

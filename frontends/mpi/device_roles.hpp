@@ -23,7 +23,7 @@ struct DeviceRoles {
       is_root = root == Abi::kRoot || (is_inter == 0 && root == rank);
       // In the group of an intercommunicator that has the root, ranks give MPI_ROOT or
       // MPI_PROC_NULL.
-      is_peer = is_inter == 0 || root >= 0;
+      takes_part = is_inter == 0 || root >= 0;
     }
     explicit Shape(Comm comm) {
       const auto& mpi = Of::front().functions.mpi;
@@ -41,7 +41,7 @@ struct DeviceRoles {
     int peers = 0;
     int is_inter = 0;
     bool is_root = false;
-    bool is_peer = true;
+    bool takes_part = true;
   };
 
   // What the MPI refuses has nothing that could be read or written.
@@ -118,7 +118,8 @@ struct DeviceRoles {
                      int root,
                      Comm comm) {
     const Shape shape(comm, root);
-    reduction(shadows, send, recv, shape.is_peer ? count : 0, shape.is_root ? count : 0, type, op);
+    reduction(
+        shadows, send, recv, shape.takes_part ? count : 0, shape.is_root ? count : 0, type, op);
   }
 
   static void broadcast(
@@ -127,7 +128,7 @@ struct DeviceRoles {
     const Elements<Abi> all = part_of(buffer, 0, count, type);
     if (shape.is_root) {
       shadows.of(buffer).reads(all);
-    } else if (shape.is_peer) {
+    } else if (shape.takes_part) {
       shadows.of(buffer).writes(all);
     }
   }
@@ -209,7 +210,9 @@ struct DeviceRoles {
     const int peers = Shape(comm).peers;
     const bool in_place = Of::is_in_place(send);
     const auto result = shadows.of(recv);
-    if (!in_place) {
+    if (in_place) {
+      shadows.keep_to_host();  // the library wants what is sent elsewhere
+    } else {
       const auto input = shadows.of(send);
       each_block(send, send_counts, send_displacements, send_types, peers, [&](const auto& block) {
         input.reads(block);
@@ -279,7 +282,7 @@ struct DeviceRoles {
     const Shape shape(comm, root);
     const std::int64_t count = recv_count;
     const bool in_place = shape.is_root && Of::is_in_place(send);
-    if (shape.is_peer && !in_place) {
+    if (shape.takes_part && !in_place) {
       shadows.of(send).reads(part_of(send, 0, send_count, send_type));
     }
     if (shape.is_root) {
@@ -303,7 +306,7 @@ struct DeviceRoles {
                        Comm comm) {
     const Shape shape(comm, root);
     const bool in_place = shape.is_root && Of::is_in_place(send);
-    if (shape.is_peer && !in_place) {
+    if (shape.takes_part && !in_place) {
       shadows.of(send).reads(part_of(send, 0, send_count, send_type));
     }
     if (shape.is_root) {
@@ -333,7 +336,7 @@ struct DeviceRoles {
     if (shape.is_root) {
       shadows.of(send).reads(part_of(send, 0, shape.peers * count, send_type));
     }
-    if (shape.is_peer && !Of::is_in_place(recv)) {
+    if (shape.takes_part && !Of::is_in_place(recv)) {
       shadows.of(recv).writes(part_of(recv, 0, recv_count, recv_type));
     }
   }
@@ -356,7 +359,7 @@ struct DeviceRoles {
             input.reads(block);
           });
     }
-    if (shape.is_peer && !Of::is_in_place(recv)) {
+    if (shape.takes_part && !Of::is_in_place(recv)) {
       shadows.of(recv).writes(part_of(recv, 0, recv_count, recv_type));
     }
   }

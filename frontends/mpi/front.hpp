@@ -36,7 +36,7 @@
 namespace sennit_mpi {
 
 // What becomes of a request that the MPI has made for a call on shadows.
-enum class FollowedCall : std::uint8_t { kNonblocking, kReceive, kPersistent };
+enum class FollowedCall : std::uint8_t { kCollective, kMessage, kPersistent };
 
 // Of a message, for the MPI to fill.
 template <class Abi>
@@ -174,7 +174,7 @@ class Front {
     return behind.persistent.make(
         std::move(call),
         {.of_library = [this, comm](sennit_status_t) { return raise(comm, Abi::kErrOther); },
-         .of_mpi = [](int code) { return code; }},
+         .of_mpi = [this, comm](int code) { return raise(comm, code); }},
         request);
   }
   // A call that the MPI would have to run, after which nobody would copy what it has received.
@@ -216,10 +216,11 @@ class Front {
         ->requests.start(std::move(outstanding), report_later, request);
   }
 
-  // Makes a request that starts the call; nothing, and counted as passed on: no rank does.
+  // Makes a request that starts the call; nothing, and counted as passed on: no rank does, and the
+  // call is as it was.
   template <class Call>
   std::optional<int> make_persistent(Member<Abi>& parent,
-                                     Call call,
+                                     Call&& call,
                                      typename Abi::Request* request) {
     Running* const behind = running_.load(std::memory_order_relaxed);
     Member<Abi> own;
@@ -250,7 +251,7 @@ class Front {
       engine->abort();
       return raise_later(failure);
     };
-    auto made = std::make_unique<StartableCall<Call>>(std::move(call), own.engine);
+    auto made = std::make_unique<StartableCall<Call>>(std::forward<Call>(call), own.engine);
     made->engine = own.shared;
     return behind->persistent.make(std::move(made), {of_library, of_mpi}, request);
   }
@@ -261,13 +262,25 @@ class Front {
     kept_.push_back(std::move(memory));
   }
 
-  // Runs an entry's body; what is thrown in it becomes an error of the communicator, on all ranks.
+  // Runs the body of a collective's entry; what is thrown in it becomes an error of the
+  // communicator, on all ranks.
   template <class Body>
   int guard(typename Abi::Comm comm, Body&& body) {
-    return guarded(std::forward<Body>(body), [&](const char* what) {
-      if (Running* const behind = running_.load(std::memory_order_acquire)) {
-        behind->communicators.abort(comm);
+    return guard_message(comm, [&] {
+      try {
+        return body();
+      } catch (...) {
+        if (Running* const behind = running_.load(std::memory_order_acquire)) {
+          behind->communicators.abort(comm);
+        }
+        throw;
       }
+    });
+  }
+  // Of a message's: on this rank.
+  template <class Body>
+  int guard_message(typename Abi::Comm comm, Body&& body) {
+    return guarded(std::forward<Body>(body), [&](const char* what) {
       return guarded([&] { return raise(comm, new_code(Abi::kErrOther, what)); },
                      [&](const char* /*what*/) { return raise(comm, Abi::kErrOther); });
     });
@@ -345,7 +358,7 @@ class Front {
           shadows(std::move(its_shadows)),
           request(its_request),
           is_persistent(its_kind == FollowedCall::kPersistent),
-          is_receive(its_kind == FollowedCall::kReceive),
+          is_message(its_kind == FollowedCall::kMessage),
           type_of_bytes(byte) {}
     ~CallInMpi() override {
       if (is_persistent) {
@@ -361,16 +374,20 @@ class Front {
     }
     bool has_ended_in_mpi() override { return requests.has_ended(request); }
     bool has_status(void* to) const override {
-      if (is_receive && to != nullptr && to != Abi::status_ignore()) {
+      if (is_message && to != nullptr && to != Abi::status_ignore()) {
         std::memcpy(to, status.data(), Abi::kStatusBytes);
       }
-      return is_receive;
+      return is_message;
     }
     void cancel() override { functions.mpi.cancel(&request); }
     int finish() override {
       const int code = functions.mpi.wait(&request, status.data());
-      if (code == 0) {
-        shadows.copy_out(is_receive ? bytes_of(functions, type_of_bytes, status.data())
+      int is_cancelled = 0;
+      if (is_message && code == 0) {
+        functions.mpi.test_cancelled(status.data(), &is_cancelled);
+      }
+      if (code == 0 && is_cancelled == 0) {
+        shadows.copy_out(is_message ? bytes_of(functions, type_of_bytes, status.data())
                                     : Shadows<Abi>::kAll);
       }
       return code;
@@ -382,7 +399,7 @@ class Front {
     Shadows<Abi> shadows;
     typename Abi::Request request;
     bool is_persistent;
-    bool is_receive;
+    bool is_message;
     typename Abi::Type type_of_bytes;
     Status<Abi> status;
   };
@@ -412,7 +429,7 @@ class Front {
   }
   // The other ranks wait for this one, or will: their calls end with an error as well.
   int report(const Member<Abi>& member, const Trouble& trouble) const {
-    member.shared->abort();
+    member.abort();
     return raise(member.handle, trouble.code != 0 ? trouble.code : error_of(trouble));
   }
 

@@ -23,7 +23,7 @@ struct Messages {
 #define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries)
 #define SENNIT_MPI_MESSAGE(name, stem, form, parameters, arguments) \
   static int stem parameters {                                      \
-    return Of::front().guard(comm, [&] {                            \
+    return Of::front().guard_message(comm, [&] {                    \
       const auto pass = [&] {                                       \
         return Of::pass_on(                                         \
             Of::same_width().stem,                                  \
@@ -71,7 +71,7 @@ struct Messages {
     if (made) {
       made->of(buffer).reads(Roles::part_of(buffer, 0, count, type));
     }
-    return begins(pass, std::move(made), comm, FollowedCall::kNonblocking, request);
+    return begins(pass, std::move(made), comm, request);
   }
   template <class Pass>
   static int begins_receive(
@@ -80,13 +80,12 @@ struct Messages {
     if (made) {
       made->of(buffer).writes(Roles::part_of(buffer, 0, count, type));
     }
-    return begins(pass, std::move(made), comm, FollowedCall::kReceive, request);
+    return begins(pass, std::move(made), comm, request);
   }
   template <class Pass>
   static int begins(const Pass& pass,
                     std::optional<Shadows<Abi>> made,
                     Comm comm,
-                    FollowedCall kind,
                     Request* request) {
     if (!are_needed(made)) {
       return pass();
@@ -96,11 +95,13 @@ struct Messages {
     }
     copy_in(*made);
     const int code = pass();
-    return code == 0 ? Of::front().follow(comm, std::move(*made), kind, request) : code;
+    return code == 0 ? Of::front().follow(comm, std::move(*made), FollowedCall::kMessage, request)
+                     : code;
   }
-  // A persistent one has a status in which the MPI alone can write.
+  // Persistent messages are refused: their request would be a receive of ours, whose status is that
+  // of our own message.
   template <class Pass, class Pointer>
-  static int makes(const Pass& pass, Pointer& buffer, N count, Type type, Comm comm) {
+  static int refuses_or_makes(const Pass& pass, Pointer& buffer, N count, Type type, Comm comm) {
     auto made = shadows();
     if (made) {
       made->of(buffer).reads(Roles::part_of(buffer, 0, count, type));
@@ -113,7 +114,7 @@ struct Messages {
     if (made) {
       made->of(buffer).writes(Roles::part_of(buffer, 0, count, type));
     }
-    return ends(pass, std::move(made), status);
+    return runs_and_copies_back(pass, std::move(made), status);
   }
   template <class Pass>
   static int exchanges(const Pass& pass,
@@ -129,7 +130,7 @@ struct Messages {
       made->of(send).reads(Roles::part_of(send, 0, send_count, send_type));
       made->of(recv).writes(Roles::part_of(recv, 0, recv_count, recv_type));
     }
-    return ends(pass, std::move(made), status);
+    return runs_and_copies_back(pass, std::move(made), status);
   }
   template <class Pass>
   static int replaces(const Pass& pass, void*& buffer, N count, Type type, void*& status) {
@@ -138,11 +139,13 @@ struct Messages {
       const Elements<Abi> elements = Roles::part_of(buffer, 0, count, type);
       made->of(buffer).reads(elements).writes(elements);
     }
-    return ends(pass, std::move(made), status);
+    return runs_and_copies_back(pass, std::move(made), status);
   }
   // What has come goes to its place, and no more: a message may be shorter than its buffer.
   template <class Pass>
-  static int ends(const Pass& pass, std::optional<Shadows<Abi>> made, void*& status) {
+  static int runs_and_copies_back(const Pass& pass,
+                                  std::optional<Shadows<Abi>> made,
+                                  void*& status) {
     if (!are_needed(made)) {
       return pass();
     }

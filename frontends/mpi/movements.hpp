@@ -60,7 +60,7 @@ struct Meeting {
 
 template <class Abi, class N, class D>
 auto Calls<Abi, N, D>::prepare_barrier(const Taken& taken, Comm /*comm*/) {
-  return when(taken, true, kUnknownBytes, [] { return Meeting(); });
+  return when(taken, true, not_known_to_all, [] { return Meeting(); });
 }
 
 template <class Abi, class N, class D>
@@ -215,7 +215,7 @@ auto Calls<Abi, N, D>::prepare_exchange(const Taken& taken,
   const bool is_right =
       are_valid(recv, recv_counts, recv_displacements, recv_types, taken) &&
       (in_place || are_valid(send, send_counts, send_displacements, send_types, taken));
-  return when(taken, is_right, kUnknownBytes, [&] {
+  return when(taken, is_right, not_known_to_all, [&] {
     Blocks<Abi> input(packer());
     Blocks<Abi> output(packer());
     add_blocks(output, recv, recv_counts, recv_displacements, recv_types, taken);
@@ -355,7 +355,7 @@ auto Calls<Abi, N, D>::prepare_gather_v(const Taken& taken,
       is_rank(root, taken) &&
       (!is_root || are_valid(recv, recv_counts, recv_displacements, recv_type, taken)) &&
       (in_place || is_valid(send, send_count, send_type));
-  return when(taken, is_right, kUnknownBytes, [&] {
+  return when(taken, is_right, not_known_to_all, [&] {
     Blocks<Abi> output(packer());
     if (is_root) {
       add_blocks(output, recv, recv_counts, recv_displacements, recv_type, taken);
@@ -451,7 +451,7 @@ auto Calls<Abi, N, D>::prepare_scatter_v(const Taken& taken,
       is_rank(root, taken) &&
       (!is_root || are_valid(send, send_counts, send_displacements, send_type, taken)) &&
       (in_place || is_valid(recv, recv_count, recv_type));
-  return when(taken, is_right, kUnknownBytes, [&] {
+  return when(taken, is_right, not_known_to_all, [&] {
     Blocks<Abi> input(packer());
     if (is_root) {
       add_blocks(input, send, send_counts, send_displacements, send_type, taken);

@@ -56,6 +56,8 @@ class Watched {
   [[nodiscard]] virtual sennit_work_t work() const = 0;
   // Without a work: whether it has ended in the MPI.
   [[nodiscard]] virtual bool has_ended_in_mpi() { return false; }
+  // The program frees the request at `handle`; true: it is the one of this, which goes on.
+  virtual bool abandon(const void* /*handle*/) { return false; }
   // It has ended. When this returns the program may have freed it.
   virtual void ended() = 0;
 };
@@ -113,6 +115,16 @@ class Requests {
     return 0;
   }
 
+  // The program frees the request of a call that still runs in the MPI, as it may with a message:
+  // true, and the call goes on.
+  bool forget(Request request) {
+    if (count_.load(std::memory_order_relaxed) == 0) {
+      return false;
+    }
+    const std::scoped_lock lock(mutex_);
+    return std::ranges::any_of(in_mpi_, [&](Watched* entry) { return entry->abandon(&request); });
+  }
+
   // From now on the MPI's progress advances it.
   void watch(Watched* entry) {
     bool has_to_register = false;
@@ -164,13 +176,27 @@ class Requests {
 
     [[nodiscard]] sennit_work_t work() const override { return call->work; }
     [[nodiscard]] bool has_ended_in_mpi() override { return call->has_ended_in_mpi(); }
-    // The program may free it at once on another thread.
-    void ended() override { requests.functions_.mpi.grequest_complete(request); }
+    bool abandon(const void* handle) override {
+      const bool is_this = *static_cast<const Request*>(handle) == request;
+      is_abandoned = is_abandoned || is_this;
+      return is_this;
+    }
+    void ended() override {
+      // Not used any more once it is complete: the program may free it at once on another thread.
+      Request own = request;
+      const bool is_for_us = is_abandoned;
+      const auto& functions = requests.functions_;
+      functions.mpi.grequest_complete(own);
+      if (is_for_us) {
+        functions.request_free(&own);
+      }
+    }
 
     Requests& requests;
     std::unique_ptr<Outstanding> call;
     std::function<int(sennit_status_t)> report;
     Request request{};
+    bool is_abandoned = false;
     bool is_finished = false;
     int code = 0;
   };
@@ -250,6 +276,9 @@ class Requests {
   }
   static int released(void* extra) {
     const std::unique_ptr<Entry> entry(static_cast<Entry*>(extra));
+    if (entry->call->work == nullptr && !entry->is_finished) {
+      guarded_callback([&] { entry->call->finish(); });  // nobody asked how it ended
+    }
     sennit_work_destroy(entry->call->work);
     return 0;
   }

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -65,7 +66,7 @@ class Shadows {
       }
       const bool is_first = device < 0;
       if (!part.is_on_device() || !part.is_plain || (!is_first && part.place.device != device) ||
-          meets_another(part)) {
+          meets_another(part) || !cuda_->is_primary(part.place)) {
         return -1;
       }
       device = part.place.device;
@@ -92,7 +93,6 @@ class Shadows {
       for (const Rows& rows : part.reads) {
         scope.copy_in(part.shadow(), part.own, rows);
       }
-      return !part.reads.empty();
     });
   }
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
@@ -113,7 +113,6 @@ class Shadows {
         }
         left -= whole * rows.width + rest;
       }
-      return !part.writes.empty();
     });
   }
 
@@ -149,10 +148,15 @@ class Shadows {
         elements.layout.is_dense
             ? Extent{.begin = 0, .end = static_cast<std::ptrdiff_t>(elements.bytes())}
             : datatypes_->extent_of(elements.type, elements.layout, elements.count);
-    if (part.is_empty()) {
-      part.place = cuda_->place_of(
-          reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(elements.place) +
-                                        static_cast<std::uintptr_t>(extent.begin)));
+    // Of a buffer on the host one look is enough.
+    const bool is_first = part.is_empty();
+    const MemoryPlace place = is_first || part.is_on_device()
+                                  ? cuda_->place_of(reinterpret_cast<const void*>(
+                                        reinterpret_cast<std::uintptr_t>(elements.place) +
+                                        static_cast<std::uintptr_t>(extent.begin)))
+                                  : part.place;
+    if (is_first) {
+      part.place = place;
       part.begin = from + extent.begin;
       part.end = from + extent.end;
     }
@@ -160,6 +164,9 @@ class Shadows {
     part.end = std::max(part.end, from + extent.end);
     if (!part.is_on_device()) {
       return;
+    }
+    if (place.device != part.place.device) {
+      throw std::invalid_argument("a buffer lies partly in the memory of a GPU, partly elsewhere");
     }
     part.is_plain = part.is_plain && elements.layout.is_dense;
     std::vector<Rows>& rows = is_read ? part.reads : part.writes;
@@ -179,16 +186,20 @@ class Shadows {
     });
   }
 
-  // Runs it for each buffer on a device; where it returns true there is something to wait for.
+  // Runs it for each buffer on a device, and waits for its copies.
   template <class Run>
   void each(Run&& run) const {
     for (const Part& part : buffers_) {
       if (part.is_on_device()) {
         const Cuda::Scope scope(*cuda_, part.place);
         scope.wait_for_program();
-        if (run(scope, part)) {
-          scope.wait();
+        try {
+          run(scope, part);
+        } catch (...) {
+          scope.end_copies();  // the memory must not go back before
+          throw;
         }
+        scope.wait();
       }
     }
   }

@@ -44,6 +44,11 @@ int request_free(typename Abi::Request* request) {
   if (auto* const ours = persistent_requests<Abi>()) {
     ours->forget(*request);
   }
+  auto* const running = front_in_use<Abi>->running();
+  if (running != nullptr && running->requests.forget(*request)) {
+    *request = front_in_use<Abi>->abi.request_null();
+    return 0;
+  }
   return front_in_use<Abi>->functions.request_free(request);
 }
 

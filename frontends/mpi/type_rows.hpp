@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <vector>
 
@@ -64,6 +65,7 @@ class TypeRows {
 
   // Kept with the type, until it is freed.
   const std::vector<Rows>& of_element(const Packer<Abi>& packer, const Elements<Abi>& elements) {
+    const std::scoped_lock lock(measuring_);
     void* value = nullptr;
     int is_set = 0;
     functions_.mpi.type_get_attr(elements.type, key_, static_cast<void*>(&value), &is_set);
@@ -132,6 +134,7 @@ class TypeRows {
   }
 
   const Functions<Abi>& functions_;
+  std::mutex measuring_;  // threads may use a type for the first time at once
   int key_ = 0;
 };
 

@@ -68,6 +68,7 @@ void compare() {
 #define SENNIT_MPI_OP(name, number, standard, symbol, ...) SENNIT_MPI_NUMBER(standard, MPI_##name);
   SENNIT_MPI_NUMBER(Abi::kCommNull, MPI_COMM_NULL);
   SENNIT_MPI_NUMBER(Abi::kTypeNull, MPI_DATATYPE_NULL);
+  SENNIT_MPI_NUMBER(Abi::kRequestNull, MPI_REQUEST_NULL);
   SENNIT_MPI_NUMBER(Abi::kWorld, MPI_COMM_WORLD);
   SENNIT_MPI_NUMBER(Abi::kSelf, MPI_COMM_SELF);
   SENNIT_MPI_NUMBER(Abi::kByte, MPI_BYTE);
@@ -81,6 +82,7 @@ void compare() {
   expect(MPI_##name == static_cast<int>(number), #name);
   EQUAL(Abi::kCommNull, MPI_COMM_NULL);
   EQUAL(Abi::kTypeNull, MPI_DATATYPE_NULL);
+  EQUAL(Abi::kRequestNull, MPI_REQUEST_NULL);
   EQUAL(Abi::kWorld, MPI_COMM_WORLD);
   EQUAL(Abi::kSelf, MPI_COMM_SELF);
   EQUAL(Abi::kByte, MPI_BYTE);

@@ -224,6 +224,13 @@ static void nonblocking_messages(void) {
   MPI_Isend(in + 2, 1, MPI_INT, other, 4, MPI_COMM_WORLD, requests + 2);
   MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
   CHECK(at(out, 0) == 1000 * other + 2 && host == 1000 * other + 1);
+  /* Nobody waits for that. */
+  MPI_Isend(in + 3, 900, MPI_INT, other, 9, MPI_COMM_WORLD, requests);
+  MPI_Request_free(requests);
+  CHECK(requests[0] == MPI_REQUEST_NULL);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Recv(out, 900, MPI_INT, other, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  CHECK(at(out, 899) == 1000 * other + 902);
   /* Nobody sends that. */
   int is_cancelled = 0;
   MPI_Irecv(out, 1, MPI_INT, other, 6, MPI_COMM_WORLD, requests);
@@ -240,6 +247,12 @@ static void bytes_on_gpus(void) {
   unsigned char* const in = fake_malloc(kBytes);
   unsigned char* const out = fake_malloc((size_t)kBytes * (size_t)ranks);
   unsigned char value = 0;
+  int counts[8];
+  int places[8];
+  for (int r = 0; r < ranks; ++r) {
+    counts[r] = kBytes;
+    places[r] = r * kBytes;
+  }
   memset(host, rank + 1, kBytes);
   fake_write(in, host, kBytes);
   for (int round = 0; round < kRounds; ++round) {
@@ -252,6 +265,10 @@ static void bytes_on_gpus(void) {
     MPI_Bcast(rank == 0 ? host : in, kBytes, MPI_BYTE, 0, MPI_COMM_WORLD);
     fake_read(&value, in + kBytes / 2, 1);
     CHECK(value == 1);
+    MPI_Alltoallv(
+        MPI_IN_PLACE, NULL, NULL, MPI_BYTE, out, counts, places, MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Alltoallv(
+        MPI_IN_PLACE, NULL, NULL, MPI_BYTE, out, counts, places, MPI_BYTE, MPI_COMM_WORLD);
     MPI_Alltoall(MPI_IN_PLACE, 0, MPI_BYTE, out, kBytes, MPI_BYTE, MPI_COMM_WORLD);
     fake_read(&value, out + kBytes, 1);
     CHECK(value == (rank == 0 ? 1 : 2));
