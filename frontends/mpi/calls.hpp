@@ -35,7 +35,7 @@ constexpr const char* kRefused = "arguments that the MPI refuses";
 constexpr const char* kSmallOverNodes =
     "a call over several nodes of little, or of an amount that not all ranks know";
 constexpr std::size_t kFewestBytesOverNodes = 64 << 10;  // the larger buffer of a rank
-constexpr auto not_known_to_all = [] { return std::size_t{0}; };
+inline std::size_t not_known_to_all() { return 0; }
 
 template <class Abi>
 inline Front<Abi>* front_in_use = nullptr;
@@ -89,48 +89,46 @@ class Calls {
 
   // Each collective, its nonblocking and its persistent form: what prepare_X() makes of it, where
   // that is something, else the MPI's.
-#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries)          \
-  static int stem parameters {                                                                  \
-    const CountedCall counted("MPI_" #name);                                                    \
-    return front().guard(comm, [&] {                                                            \
-      return run(                                                                               \
-          Call::k##name,                                                                        \
-          comm,                                                                                 \
-          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },      \
-          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); }, \
-          [&] { return SENNIT_MPI_PASS_ON(stem, entries, SENNIT_MPI_LIST arguments); });        \
-    });                                                                                         \
-  }                                                                                             \
-  static int i_##stem(SENNIT_MPI_LIST parameters, Request* request) {                           \
-    const CountedCall counted("MPI_" #nonblocking);                                             \
-    return front().guard(comm, [&] {                                                            \
-      return begin(                                                                             \
-          {front().taking(comm, Call::k##nonblocking, false), comm, request, false},            \
-          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },      \
-          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); }, \
-          [&](Taken& taken, auto&& call) {                                                      \
-            return std::optional(front().begin(taken, std::move(call), request));               \
-          },                                                                                    \
-          [&] {                                                                                 \
-            return SENNIT_MPI_PASS_ON(i_##stem, entries, SENNIT_MPI_LIST arguments, request);   \
-          });                                                                                   \
-    });                                                                                         \
-  }                                                                                             \
-  static int init_##stem(SENNIT_MPI_LIST parameters, Info info, Request* request) {             \
-    const CountedCall counted("MPI_" #name "_init");                                            \
-    return front().guard(comm, [&] {                                                            \
-      return begin(                                                                             \
-          {front().taking_persistent(comm, Call::k##name##_init), comm, request, true},         \
-          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },      \
-          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); }, \
-          [&](Taken& taken, auto&& call) {                                                      \
-            return front().make_persistent(taken, std::move(call), request);                    \
-          },                                                                                    \
-          [&] {                                                                                 \
-            return SENNIT_MPI_PASS_ON(                                                          \
-                init_##stem, entries, SENNIT_MPI_LIST arguments, info, request);                \
-          });                                                                                   \
-    });                                                                                         \
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries)             \
+  static int stem parameters {                                                                     \
+    const CountedCall counted("MPI_" #name);                                                       \
+    return front().guard(comm, [&] {                                                               \
+      return run(                                                                                  \
+          Call::k##name,                                                                           \
+          comm,                                                                                    \
+          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },         \
+          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); },    \
+          [&] { return SENNIT_MPI_PASS_ON(stem, entries, SENNIT_MPI_LIST arguments); });           \
+    });                                                                                            \
+  }                                                                                                \
+  static int i_##stem(SENNIT_MPI_LIST parameters, Request* request) {                              \
+    const CountedCall counted("MPI_" #nonblocking);                                                \
+    return front().guard(comm, [&] {                                                               \
+      return begin(                                                                                \
+          {front().taking(comm, Call::k##nonblocking, false), comm, request, false},               \
+          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },         \
+          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); },    \
+          [&](Taken& taken, auto& call) {                                                          \
+            return std::optional(front().begin(taken, std::move(call), request));                  \
+          },                                                                                       \
+          [&] {                                                                                    \
+            return SENNIT_MPI_PASS_ON(i_##stem, entries, SENNIT_MPI_LIST arguments, request);      \
+          });                                                                                      \
+    });                                                                                            \
+  }                                                                                                \
+  static int init_##stem(SENNIT_MPI_LIST parameters, Info info, Request* request) {                \
+    const CountedCall counted("MPI_" #name "_init");                                               \
+    return front().guard(comm, [&] {                                                               \
+      return begin(                                                                                \
+          {front().taking_persistent(comm, Call::k##name##_init), comm, request, true},            \
+          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },         \
+          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); },    \
+          [&](Taken& taken, auto& call) { return front().make_persistent(taken, call, request); }, \
+          [&] {                                                                                    \
+            return SENNIT_MPI_PASS_ON(                                                             \
+                init_##stem, entries, SENNIT_MPI_LIST arguments, info, request);                   \
+          });                                                                                      \
+    });                                                                                            \
   }
 #define SENNIT_MPI_PASS_ON(stem, entries, ...)           \
   pass_on(                                               \
@@ -435,7 +433,7 @@ std::optional<int> Calls<Abi, N, D>::begin_on_host(Taken* taken, Prepare&& prepa
   if (taken != nullptr) {
     auto call = prepare(*taken);
     if (call && may_return_before_its_end(*call)) {
-      return start(*taken, std::move(*call));
+      return start(*taken, *call);
     }
   }
   return std::nullopt;
@@ -453,9 +451,10 @@ int Calls<Abi, N, D>::begin(
       front().share.copy();
       shadows.copy_in();
       const std::optional<int> code =
-          begin_on_host(begun.taken, prepare, [&](Taken& member, auto call) {
-            ShadowedCall<Abi, decltype(call)> shadowed{std::move(call), std::move(shadows)};
-            const std::optional<int> started = start(member, std::move(shadowed));
+          begin_on_host(begun.taken, prepare, [&](Taken& member, auto& call) {
+            ShadowedCall<Abi, std::remove_reference_t<decltype(call)>> shadowed{std::move(call),
+                                                                                std::move(shadows)};
+            const std::optional<int> started = start(member, shadowed);
             if (!started) {
               shadows = std::move(shadowed.shadows);
             }

@@ -415,7 +415,7 @@ class Communicators {
   // Of this rank with its GPU; why it could not. All ranks join or none begins to.
   std::string join_gpus(Member<Abi>& member, int gpu) {
     const Cuda& cuda = *Cuda::find();
-    std::string why = guarded(
+    const std::string why = guarded(
         [&]() -> std::string {
           member.gpus.stream = Cuda::Scope(cuda, {.device = gpu}).stream_for_calls();
           return {};

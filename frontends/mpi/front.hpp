@@ -217,10 +217,10 @@ class Front {
   }
 
   // Makes a request that starts the call; nothing, and counted as passed on: no rank does, and the
-  // call is as it was.
+  // call stays as it was.
   template <class Call>
   std::optional<int> make_persistent(Member<Abi>& parent,
-                                     Call&& call,
+                                     Call& call,
                                      typename Abi::Request* request) {
     Running* const behind = running_.load(std::memory_order_relaxed);
     Member<Abi> own;
@@ -251,7 +251,7 @@ class Front {
       engine->abort();
       return raise_later(failure);
     };
-    auto made = std::make_unique<StartableCall<Call>>(std::forward<Call>(call), own.engine);
+    auto made = std::make_unique<StartableCall<Call>>(std::move(call), own.engine);
     made->engine = own.shared;
     return behind->persistent.make(std::move(made), {of_library, of_mpi}, request);
   }

@@ -122,7 +122,9 @@ class Requests {
       return false;
     }
     const std::scoped_lock lock(mutex_);
-    return std::ranges::any_of(in_mpi_, [&](Watched* entry) { return entry->abandon(&request); });
+    return std::ranges::any_of(in_mpi_, [&](Watched* entry) {
+      return entry->abandon(static_cast<const void*>(&request));
+    });
   }
 
   // From now on the MPI's progress advances it.
