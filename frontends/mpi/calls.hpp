@@ -89,46 +89,49 @@ class Calls {
 
   // Each collective, its nonblocking and its persistent form: what prepare_X() makes of it, where
   // that is something, else the MPI's.
-#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries)             \
-  static int stem parameters {                                                                     \
-    const CountedCall counted("MPI_" #name);                                                       \
-    return front().guard(comm, [&] {                                                               \
-      return run(                                                                                  \
-          Call::k##name,                                                                           \
-          comm,                                                                                    \
-          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },         \
-          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); },    \
-          [&] { return SENNIT_MPI_PASS_ON(stem, entries, SENNIT_MPI_LIST arguments); });           \
-    });                                                                                            \
-  }                                                                                                \
-  static int i_##stem(SENNIT_MPI_LIST parameters, Request* request) {                              \
-    const CountedCall counted("MPI_" #nonblocking);                                                \
-    return front().guard(comm, [&] {                                                               \
-      return begin(                                                                                \
-          {front().taking(comm, Call::k##nonblocking, false), comm, request, false},               \
-          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },         \
-          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); },    \
-          [&](Taken& taken, auto& call) {                                                          \
-            return std::optional(front().begin(taken, std::move(call), request));                  \
-          },                                                                                       \
-          [&] {                                                                                    \
-            return SENNIT_MPI_PASS_ON(i_##stem, entries, SENNIT_MPI_LIST arguments, request);      \
-          });                                                                                      \
-    });                                                                                            \
-  }                                                                                                \
-  static int init_##stem(SENNIT_MPI_LIST parameters, Info info, Request* request) {                \
-    const CountedCall counted("MPI_" #name "_init");                                               \
-    return front().guard(comm, [&] {                                                               \
-      return begin(                                                                                \
-          {front().taking_persistent(comm, Call::k##name##_init), comm, request, true},            \
-          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },         \
-          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); },    \
-          [&](Taken& taken, auto& call) { return front().make_persistent(taken, call, request); }, \
-          [&] {                                                                                    \
-            return SENNIT_MPI_PASS_ON(                                                             \
-                init_##stem, entries, SENNIT_MPI_LIST arguments, info, request);                   \
-          });                                                                                      \
-    });                                                                                            \
+#define SENNIT_MPI_COLLECTIVE(name, nonblocking, stem, parameters, arguments, entries)          \
+  static int stem parameters {                                                                  \
+    const CountedCall counted("MPI_" #name);                                                    \
+    return front().guard(comm, [&] {                                                            \
+      return run(                                                                               \
+          Call::k##name,                                                                        \
+          comm,                                                                                 \
+          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },      \
+          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); }, \
+          [&] { return SENNIT_MPI_PASS_ON(stem, entries, SENNIT_MPI_LIST arguments); });        \
+    });                                                                                         \
+  }                                                                                             \
+  static int i_##stem(SENNIT_MPI_LIST parameters, Request* request) {                           \
+    const CountedCall counted("MPI_" #nonblocking);                                             \
+    return front().guard(comm, [&] {                                                            \
+      return begin(                                                                             \
+          {front().taking(comm, Call::k##nonblocking, false), comm, request, false},            \
+          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },      \
+          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); }, \
+          [&](Taken& taken, auto& call, auto& shadows) {                                        \
+            return std::optional(                                                               \
+                front().begin(taken, std::move(call), request, std::move(shadows)));            \
+          },                                                                                    \
+          [&] {                                                                                 \
+            return SENNIT_MPI_PASS_ON(i_##stem, entries, SENNIT_MPI_LIST arguments, request);   \
+          });                                                                                   \
+    });                                                                                         \
+  }                                                                                             \
+  static int init_##stem(SENNIT_MPI_LIST parameters, Info info, Request* request) {             \
+    const CountedCall counted("MPI_" #name "_init");                                            \
+    return front().guard(comm, [&] {                                                            \
+      return begin(                                                                             \
+          {front().taking_persistent(comm, Call::k##name##_init), comm, request, true},         \
+          [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },      \
+          [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); }, \
+          [&](Taken& taken, auto& call, auto& shadows) {                                        \
+            return front().make_persistent(taken, call, request, shadows);                      \
+          },                                                                                    \
+          [&] {                                                                                 \
+            return SENNIT_MPI_PASS_ON(                                                          \
+                init_##stem, entries, SENNIT_MPI_LIST arguments, info, request);                \
+          });                                                                                   \
+    });                                                                                         \
   }
 #define SENNIT_MPI_PASS_ON(stem, entries, ...)           \
   pass_on(                                               \
@@ -174,7 +177,10 @@ class Calls {
   template <class Prepare, class Pass>
   static int run_on_host(Taken* taken, Prepare&& prepare, Pass&& pass);
   template <class Prepare, class Start>
-  static std::optional<int> begin_on_host(Taken* taken, Prepare&& prepare, Start&& start);
+  static std::optional<int> begin_on_host(Taken* taken,
+                                          Prepare&& prepare,
+                                          Start&& start,
+                                          std::optional<Shadows<Abi>>& shadows);
   static Shadows<Abi> no_shadows_yet(const Cuda& cuda) {
     auto* const running = front().running();
     return {cuda, running->type_rows, running->datatypes, packer()};
@@ -375,7 +381,9 @@ class Calls {
 
 template <class Abi, class N, class D>
 template <class Prepare, class Pass>
-int Calls<Abi, N, D>::run_on_host(Taken* taken, Prepare&& prepare, Pass&& pass) {
+[[gnu::always_inline]] inline int Calls<Abi, N, D>::run_on_host(Taken* taken,
+                                                                Prepare&& prepare,
+                                                                Pass&& pass) {
   if (taken != nullptr) {
     if (auto call = prepare(*taken)) {
       return front().run(*taken, *call);
@@ -402,38 +410,38 @@ template <class Shadow, class Prepare, class Pass>
 [[gnu::noinline]] int Calls<Abi, N, D>::run_anywhere(
     Taken* taken, bool is_asked, Shadow&& shadow, Prepare&& prepare, Pass&& pass) {
   const Cuda* const cuda = front().running() != nullptr ? Cuda::find() : nullptr;
-  if (cuda == nullptr) {
-    if (is_asked) {
-      front().can_run_on_gpus(*taken, -1);
-    }
-    return run_on_host(taken, prepare, pass);
+  std::optional<Shadows<Abi>> shadows;
+  if (cuda != nullptr) {
+    shadows.emplace(no_shadows_yet(*cuda));
+    shadow(*shadows);
   }
-  Shadows<Abi> shadows = no_shadows_yet(*cuda);
-  shadow(shadows);
-  if (is_asked && front().can_run_on_gpus(*taken, shadows.gpu())) {
+  if (is_asked && front().can_run_on_gpus(*taken, shadows ? shadows->gpu() : -1)) {
     if (auto call = prepare(*taken)) {
       return front().run_on_gpus(*cuda, *taken, *call);
     }
   }
-  if (!shadows.are_needed()) {
-    return run_on_host(taken, prepare, pass);
+  const bool are_needed = shadows && shadows->are_needed();
+  if (are_needed) {
+    front().share.copy();
+    shadows->copy_in();
   }
-  front().share.copy();
-  shadows.copy_in();
   const int code = run_on_host(taken, prepare, pass);
-  if (code == 0) {
-    shadows.copy_out();
+  if (are_needed && code == 0) {
+    shadows->copy_out();
   }
   return code;
 }
 
 template <class Abi, class N, class D>
 template <class Prepare, class Start>
-std::optional<int> Calls<Abi, N, D>::begin_on_host(Taken* taken, Prepare&& prepare, Start&& start) {
+std::optional<int> Calls<Abi, N, D>::begin_on_host(Taken* taken,
+                                                   Prepare&& prepare,
+                                                   Start&& start,
+                                                   std::optional<Shadows<Abi>>& shadows) {
   if (taken != nullptr) {
     auto call = prepare(*taken);
     if (call && may_return_before_its_end(*call)) {
-      return start(*taken, *call);
+      return start(*taken, *call, shadows);
     }
   }
   return std::nullopt;
@@ -444,37 +452,29 @@ template <class Shadow, class Prepare, class Start, class Pass>
 int Calls<Abi, N, D>::begin(
     Begun begun, Shadow&& shadow, Prepare&& prepare, Start&& start, Pass&& pass) {
   const bool may_be = Cuda::may_be_there() && front().running() != nullptr;
+  std::optional<Shadows<Abi>> shadows;
   if (const Cuda* const cuda = may_be ? Cuda::find() : nullptr) {
-    Shadows<Abi> shadows = no_shadows_yet(*cuda);
-    shadow(shadows);
-    if (shadows.are_needed()) {
+    shadows.emplace(no_shadows_yet(*cuda));
+    shadow(*shadows);
+    if (shadows->are_needed()) {
       front().share.copy();
-      shadows.copy_in();
-      const std::optional<int> code =
-          begin_on_host(begun.taken, prepare, [&](Taken& member, auto& call) {
-            ShadowedCall<Abi, std::remove_reference_t<decltype(call)>> shadowed{std::move(call),
-                                                                                std::move(shadows)};
-            const std::optional<int> started = start(member, shadowed);
-            if (!started) {
-              shadows = std::move(shadowed.shadows);
-            }
-            return started;
-          });
-      if (code) {
-        return *code;
-      }
-      if (!front().running()->requests.can_run()) {
-        return front().refuse_device_memory(begun.comm);
-      }
-      const FollowedCall kind =
-          begun.is_persistent ? FollowedCall::kPersistent : FollowedCall::kCollective;
-      const int passed = pass();
-      return passed == 0 ? front().follow(begun.comm, std::move(shadows), kind, begun.request)
-                         : passed;
+      shadows->copy_in();
+    } else {
+      shadows.reset();
     }
   }
-  const std::optional<int> code = begin_on_host(begun.taken, prepare, start);
-  return code ? *code : pass();
+  const std::optional<int> code = begin_on_host(begun.taken, prepare, start, shadows);
+  if (code || !shadows) {
+    return code ? *code : pass();
+  }
+  if (!front().running()->requests.can_run()) {
+    return front().refuse_device_memory(begun.comm);
+  }
+  const FollowedCall kind =
+      begun.is_persistent ? FollowedCall::kPersistent : FollowedCall::kCollective;
+  const int passed = pass();
+  return passed == 0 ? front().follow(begun.comm, std::move(*shadows), kind, begun.request)
+                     : passed;
 }
 
 }  // namespace sennit_mpi

@@ -189,7 +189,10 @@ class Front {
 
   // Begins one; the MPI gets a request for it.
   template <class Call>
-  int begin(Member<Abi>& member, Call call, typename Abi::Request* request) {
+  int begin(Member<Abi>& member,
+            Call call,
+            typename Abi::Request* request,
+            std::optional<Shadows<Abi>> shadows) {
     Trouble trouble = call.trouble();
     if (!trouble) {
       trouble.code = call.keep();
@@ -197,7 +200,7 @@ class Front {
     if (trouble) {
       return report(member, trouble);
     }
-    auto outstanding = std::make_unique<OutstandingCall<Call>>(std::move(call));
+    auto outstanding = std::make_unique<OutstandingCall<Call>>(std::move(call), std::move(shadows));
     sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
     options.work = &outstanding->work;
     outstanding->engine = member.shared;
@@ -221,7 +224,8 @@ class Front {
   template <class Call>
   std::optional<int> make_persistent(Member<Abi>& parent,
                                      Call& call,
-                                     typename Abi::Request* request) {
+                                     typename Abi::Request* request,
+                                     std::optional<Shadows<Abi>>& shadows) {
     Running* const behind = running_.load(std::memory_order_relaxed);
     Member<Abi> own;
     if (!behind->communicators.has_engine(own, parent, behind->persistent.has_room())) {
@@ -251,7 +255,8 @@ class Front {
       engine->abort();
       return raise_later(failure);
     };
-    auto made = std::make_unique<StartableCall<Call>>(std::move(call), own.engine);
+    auto made =
+        std::make_unique<StartableCall<Call>>(std::move(call), std::move(shadows), own.engine);
     made->engine = own.shared;
     return behind->persistent.make(std::move(made), {of_library, of_mpi}, request);
   }
@@ -339,10 +344,12 @@ class Front {
 
   template <class Call>
   struct OutstandingCall final : Outstanding {
-    explicit OutstandingCall(Call&& begun) : call(std::move(begun)) {}
-    int finish() override { return call.finish(); }
+    OutstandingCall(Call&& begun, std::optional<Shadows<Abi>>&& its_shadows)
+        : call(std::move(begun)), shadows(std::move(its_shadows)) {}
+    int finish() override { return end_with(shadows, call.finish()); }
 
     Call call;
+    std::optional<Shadows<Abi>> shadows;
   };
 
   // A call that the MPI runs on shadows, by a request that may be a persistent one.
@@ -406,15 +413,22 @@ class Front {
 
   template <class Call>
   struct StartableCall final : Startable {
-    StartableCall(Call&& made, sennit_comm_t on) : call(std::move(made)), comm(on) {}
-    int read_again() override { return call.read_again(); }
+    StartableCall(Call&& made, std::optional<Shadows<Abi>>&& its_shadows, sennit_comm_t on)
+        : call(std::move(made)), shadows(std::move(its_shadows)), comm(on) {}
+    int read_again() override {
+      if (shadows) {
+        shadows->copy_in_again();
+      }
+      return call.read_again();
+    }
     sennit_status_t start(const sennit_call_options_t* options) override {
       return call.start({comm}, options);
     }
-    int finish() override { return call.finish(); }
+    int finish() override { return end_with(shadows, call.finish()); }
     [[nodiscard]] std::size_t bytes() const override { return call.bytes(); }
 
     Call call;
+    std::optional<Shadows<Abi>> shadows;
     sennit_comm_t comm;
   };
 

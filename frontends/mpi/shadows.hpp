@@ -8,12 +8,11 @@
 #include "datatypes.hpp"
 #include "type_rows.hpp"
 
-#include "sennit/sennit.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -212,30 +211,13 @@ class Shadows {
   std::vector<Part> buffers_;
 };
 
-// A call on shadows that goes on after it has returned.
-template <class Abi, class Call>
-struct ShadowedCall {
-  Call call;
-  Shadows<Abi> shadows;
-
-  [[nodiscard]] std::size_t bytes() const { return call.bytes(); }
-  [[nodiscard]] Trouble trouble() const { return call.trouble(); }
-  sennit_status_t start(const Runner& on, const sennit_call_options_t* options) {
-    return call.start(on, options);
+// The MPI's error of a call that has ended; without one, what it has received goes to the buffers.
+template <class Abi>
+int end_with(const std::optional<Shadows<Abi>>& shadows, int code) {
+  if (shadows && code == 0) {
+    shadows->copy_out();
   }
-  [[nodiscard]] int keep() { return call.keep(); }
-  [[nodiscard]] int keep_input() { return call.keep_input(); }
-  [[nodiscard]] int read_again() {
-    shadows.copy_in_again();
-    return call.read_again();
-  }
-  [[nodiscard]] int finish() {
-    const int code = call.finish();
-    if (code == 0) {
-      shadows.copy_out();
-    }
-    return code;
-  }
-};
+  return code;
+}
 
 }  // namespace sennit_mpi
