@@ -77,6 +77,8 @@ OWN = {"SENNIT_ROOT": "node0", "SENNIT_RAILS": CARDS}
 """Variables for the library in every job."""
 WRONG = 1
 """Status of a job with wrong elements; its rows say which, and of whom."""
+TCP_FORMS = {"openmpi": "ob1", "mpich": "mpich"}
+"""Of each MPI, the form of a program that is not compared with others."""
 COUNTED_CALLS = 16
 COUNTED_BYTES = 1 << 20
 
@@ -151,6 +153,16 @@ def launcher_of_mpich(form: Form, installed: mpi.Mpi, nodes: int, folder: Path) 
     ]
 
 
+def launcher_of(form: Form, installed: mpi.Mpi, nodes: int, folder: Path) -> list[str]:
+    """Starts two ranks on each node, of the program that follows."""
+    words = (
+        launcher_of_openmpi(form, installed, nodes)
+        if form.rival == "openmpi"
+        else launcher_of_mpich(form, installed, nodes, folder)
+    )
+    return [str(NODES_TOOL), "exec", "0", *words, *form.before]
+
+
 def environment_of(form: Form, installed: mpi.Mpi) -> dict[str, str]:
     """Of the ranks of a job with an MPI."""
     own = {name: value for name, value in os.environ.items() if name.startswith("SENNIT_")}
@@ -204,12 +216,7 @@ def job_of(name: str, folder: Path, arguments: argparse.Namespace) -> list[str]:
     else:
         (installed,) = mpi.find([form.rival])
         rival = mpi.MpiRival(installed, ranks, folder)
-        launch = (
-            launcher_of_openmpi(form, installed, arguments.nodes)
-            if form.rival == "openmpi"
-            else launcher_of_mpich(form, installed, arguments.nodes, folder)
-        )
-        command = [str(NODES_TOOL), "exec", "0", *launch, *form.before, str(program), str(job)]
+        command = [*launcher_of(form, installed, arguments.nodes, folder), str(program), str(job)]
     text = {"orders": orders(arguments, rival.one_buffer), "rival": str(rival.library)}
     job.write_text(json.dumps(text))
     return command

@@ -11,7 +11,6 @@ machine should have nothing else to do, and `load` says how busy it was before a
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import os
 import subprocess
@@ -40,15 +39,12 @@ def measure(installed: mpi.Mpi, arguments: argparse.Namespace) -> tuple[str, lis
         source = HERE / "interleaved.c"
         subprocess.run([compiler, "-O2", "-fPIE", source, "-o", program, "-ldl"], check=True)
         variables = [f"LD_PRELOAD={sennit.mpi_library()}", "SENNIT_MPI_NODES=sennit"]
-        launcher = installed.launcher(arguments.ranks)
-        if arguments.nodes > 1:
-            name, launch = {
-                "openmpi": ("ob1", rails.launcher_of_openmpi),
-                "mpich": ("mpich", functools.partial(rails.launcher_of_mpich, folder=Path(folder))),
-            }[installed.name]
-            form = rails.FORMS[name]
-            words = launch(form, installed, arguments.nodes)
-            launcher = [str(rails.NODES_TOOL), "exec", "0", *words, *form.before]
+        form = rails.FORMS[rails.TCP_FORMS[installed.name]]
+        launcher = (
+            rails.launcher_of(form, installed, arguments.nodes, Path(folder))
+            if arguments.nodes > 1
+            else installed.launcher(arguments.ranks)
+        )
         command = [*launcher, "env", *variables, str(program), str(arguments.samples)]
         print("+", *command, file=sys.stderr)
         answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)

@@ -33,7 +33,7 @@ struct Messages;
 
 constexpr const char* kRefused = "arguments that the MPI refuses";
 constexpr const char* kSmallOverNodes =
-    "a call over several nodes of little, or of an amount that not all ranks know";
+    "less than 64 KiB between nodes, or a size that not all ranks know";
 constexpr std::size_t kFewestBytesOverNodes = 64 << 10;  // the larger buffer of a rank
 inline std::size_t not_known_to_all() { return 0; }
 
@@ -181,9 +181,14 @@ class Calls {
                                           Prepare&& prepare,
                                           Start&& start,
                                           std::optional<Shadows<Abi>>& shadows);
-  static Shadows<Abi> no_shadows_yet(const Cuda& cuda) {
-    auto* const running = front().running();
-    return {cuda, running->type_rows, running->datatypes, packer()};
+  // Nothing: the program has no GPU memory.
+  static std::optional<Shadows<Abi>> shadows_of_process() {
+    auto* const running = Cuda::may_be_there() ? front().running() : nullptr;
+    const Cuda* const cuda = running != nullptr ? Cuda::find() : nullptr;
+    return cuda != nullptr
+               ? std::optional<Shadows<Abi>>(
+                     std::in_place, *cuda, running->type_rows, running->datatypes, packer())
+               : std::nullopt;
   }
 
   static Front<Abi>& front() { return *front_in_use<Abi>; }
@@ -379,6 +384,7 @@ class Calls {
                                 Op op);
 };
 
+// In the entry of each call: it is on the way of the smallest.
 template <class Abi, class N, class D>
 template <class Prepare, class Pass>
 [[gnu::always_inline]] inline int Calls<Abi, N, D>::run_on_host(Taken* taken,
@@ -409,15 +415,13 @@ template <class Abi, class N, class D>
 template <class Shadow, class Prepare, class Pass>
 [[gnu::noinline]] int Calls<Abi, N, D>::run_anywhere(
     Taken* taken, bool is_asked, Shadow&& shadow, Prepare&& prepare, Pass&& pass) {
-  const Cuda* const cuda = front().running() != nullptr ? Cuda::find() : nullptr;
-  std::optional<Shadows<Abi>> shadows;
-  if (cuda != nullptr) {
-    shadows.emplace(no_shadows_yet(*cuda));
+  std::optional<Shadows<Abi>> shadows = shadows_of_process();
+  if (shadows) {
     shadow(*shadows);
   }
   if (is_asked && front().can_run_on_gpus(*taken, shadows ? shadows->gpu() : -1)) {
     if (auto call = prepare(*taken)) {
-      return front().run_on_gpus(*cuda, *taken, *call);
+      return front().run_on_gpus(*Cuda::find(), *taken, *call);
     }
   }
   const bool are_needed = shadows && shadows->are_needed();
@@ -451,10 +455,8 @@ template <class Abi, class N, class D>
 template <class Shadow, class Prepare, class Start, class Pass>
 int Calls<Abi, N, D>::begin(
     Begun begun, Shadow&& shadow, Prepare&& prepare, Start&& start, Pass&& pass) {
-  const bool may_be = Cuda::may_be_there() && front().running() != nullptr;
-  std::optional<Shadows<Abi>> shadows;
-  if (const Cuda* const cuda = may_be ? Cuda::find() : nullptr) {
-    shadows.emplace(no_shadows_yet(*cuda));
+  std::optional<Shadows<Abi>> shadows = shadows_of_process();
+  if (shadows) {
     shadow(*shadows);
     if (shadows->are_needed()) {
       front().share.copy();

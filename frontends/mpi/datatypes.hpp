@@ -106,6 +106,7 @@ class Datatypes {
 
   // Nothing where one of the two is not predefined, or the library does not have the pair. All
   // ranks have to pass the same type and operator, so all come to the same answer.
+  // Inline: it is on the way of the smallest calls.
   [[nodiscard, gnu::always_inline]] std::optional<Reduction> reduction_of(Type type, Op op) const {
     const Predefined* const known = types_.find(type);
     const PredefinedOp* const known_op = ops_.find(op);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "calls.hpp"
-#include "cuda.hpp"
 #include "device_roles.hpp"
 #include "shadows.hpp"
 
@@ -39,12 +38,6 @@ struct Messages {
 #include "calls.def"
 
  private:
-  // Nothing: the program has no GPU memory.
-  static std::optional<Shadows<Abi>> shadows() {
-    const bool may_be = Cuda::may_be_there() && Of::front().running() != nullptr;
-    const Cuda* const cuda = may_be ? Cuda::find() : nullptr;
-    return cuda != nullptr ? std::optional(Of::no_shadows_yet(*cuda)) : std::nullopt;
-  }
   static bool are_needed(const std::optional<Shadows<Abi>>& made) {
     return made && made->are_needed();
   }
@@ -55,7 +48,7 @@ struct Messages {
 
   template <class Pass>
   static int sends(const Pass& pass, const void*& buffer, N count, Type type) {
-    auto made = shadows();
+    auto made = Of::shadows_of_process();
     if (made) {
       made->of(buffer).reads(Roles::part_of(buffer, 0, count, type));
     }
@@ -67,7 +60,7 @@ struct Messages {
   template <class Pass>
   static int begins_send(
       const Pass& pass, const void*& buffer, N count, Type type, Comm comm, Request* request) {
-    auto made = shadows();
+    auto made = Of::shadows_of_process();
     if (made) {
       made->of(buffer).reads(Roles::part_of(buffer, 0, count, type));
     }
@@ -76,7 +69,7 @@ struct Messages {
   template <class Pass>
   static int begins_receive(
       const Pass& pass, void*& buffer, N count, Type type, Comm comm, Request* request) {
-    auto made = shadows();
+    auto made = Of::shadows_of_process();
     if (made) {
       made->of(buffer).writes(Roles::part_of(buffer, 0, count, type));
     }
@@ -102,7 +95,7 @@ struct Messages {
   // of our own message.
   template <class Pass, class Pointer>
   static int refuses_or_makes(const Pass& pass, Pointer& buffer, N count, Type type, Comm comm) {
-    auto made = shadows();
+    auto made = Of::shadows_of_process();
     if (made) {
       made->of(buffer).reads(Roles::part_of(buffer, 0, count, type));
     }
@@ -110,7 +103,7 @@ struct Messages {
   }
   template <class Pass>
   static int receives(const Pass& pass, void*& buffer, N count, Type type, void*& status) {
-    auto made = shadows();
+    auto made = Of::shadows_of_process();
     if (made) {
       made->of(buffer).writes(Roles::part_of(buffer, 0, count, type));
     }
@@ -125,7 +118,7 @@ struct Messages {
                        N recv_count,
                        Type recv_type,
                        void*& status) {
-    auto made = shadows();
+    auto made = Of::shadows_of_process();
     if (made) {
       made->of(send).reads(Roles::part_of(send, 0, send_count, send_type));
       made->of(recv).writes(Roles::part_of(recv, 0, recv_count, recv_type));
@@ -134,7 +127,7 @@ struct Messages {
   }
   template <class Pass>
   static int replaces(const Pass& pass, void*& buffer, N count, Type type, void*& status) {
-    auto made = shadows();
+    auto made = Of::shadows_of_process();
     if (made) {
       const Elements<Abi> elements = Roles::part_of(buffer, 0, count, type);
       made->of(buffer).reads(elements).writes(elements);

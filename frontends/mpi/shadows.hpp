@@ -50,7 +50,7 @@ class Shadows {
     buffers_.push_back({.argument = &argument, .own = static_cast<std::byte*>(argument)});
     return {*this, buffers_.size() - 1};
   }
-  // Why only the host can run it, whatever the buffers are.
+  // Only the host can run the call, wherever the buffers are.
   void keep_to_host() { is_for_host_ = true; }
 
   [[nodiscard]] bool are_needed() const {

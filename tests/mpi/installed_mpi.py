@@ -29,7 +29,7 @@ CASES = (
     "persistent",
     "values",
 )
-"""The program of cases, tests/mpi/program.c, and its files."""
+"""Files of the program of cases, tests/mpi/program.c."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +45,10 @@ class Installed:
         command = [path, "-O1", *words, "-o", self.folder / output]
         subprocess.run(command, check=True)
         return self.folder / output
+
+    def compile_cases(self, *words: str | Path) -> None:
+        """The program of cases, as "program"."""
+        self.compile("program", *(HERE / f"{name}.c" for name in CASES), *words, "-lpthread")
 
     def start(
         self,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from installed_mpi import CASES, HERE, ROOT, Installed, installed_mpi
+from installed_mpi import HERE, ROOT, Installed, installed_mpi
 from sennit.cli.rivals import mpi
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ def installed(
     there.compile("device", HERE / "device.c", *linked)
     there.compile("late", HERE / "late.c", "-ldl")
     replaced = ("-DFAKE_CUDA_REPLACES_MALLOC", "-include", HERE / "fake_cuda.h")
-    cases = (HERE / f"{name}.c" for name in CASES)
-    there.compile("program", *replaced, *cases, *linked, "-lpthread")
+    there.compile_cases(*replaced, *linked)
     return there
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import sennit
-from installed_mpi import CASES, HERE, ROOT, Installed, installed_mpi, share_of
+from installed_mpi import HERE, ROOT, Installed, installed_mpi, share_of
 from sennit.cli.rivals import mpi
 
 MPI4PY = ROOT / ".rivals" / "mpi4py"
@@ -40,7 +40,7 @@ def installed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Installed:
     there = installed_mpi(request.param, tmp_path_factory.mktemp(request.param))
-    there.compile("program", *(HERE / f"{name}.c" for name in CASES), "-lpthread")
+    there.compile_cases()
     return there
 
 
