@@ -121,6 +121,9 @@ API void fake_read(void* host, const void* device, size_t bytes) {
   memcpy(host, seen(device), bytes);
 }
 
+API void* fake_make_stream(void) { return gpus.stream(); }
+API void fake_wait(void* stream) { gpus.synchronize(stream); }
+
 API int cuPointerGetAttributes(unsigned count, const int* names, void** values, Pointer address) {
   const int device = device_of((const void*)address);
   const int is_there = device >= 0;

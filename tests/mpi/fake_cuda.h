@@ -19,6 +19,9 @@ void fake_free(void* memory);
 /* What the program does with copies of its own. */
 void fake_write(void* device, const void* host, size_t bytes);
 void fake_read(void* host, const void* device, size_t bytes);
+/* Of the current device, which waits for no other stream. */
+void* fake_make_stream(void);
+void fake_wait(void* stream);
 
 #ifdef FAKE_CUDA_REPLACES_MALLOC
 #define malloc(bytes) fake_malloc(bytes)

@@ -1,4 +1,4 @@
-"""Buffers in GPU memory, of a CUDA driver without a GPU (fake_cuda.h), before each MPI."""
+"""Buffers in GPU memory before each MPI, of fake_cuda.h or of real GPUs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import sennit
 from installed_mpi import HERE, ROOT, Installed, installed_mpi
 from sennit.cli.rivals import mpi
 
@@ -81,12 +82,44 @@ def test_all_cases_pass_with_buffers_in_gpu_memory(installed: Installed) -> None
     assert gpu_buffers(run)[1] > 1000
 
 
-def test_gpus_run_calls_where_all_ranks_have_buffers_there(installed: Installed) -> None:
+def fake_gpus() -> Path:
+    """The library on fake GPUs."""
     libraries = list(ROOT.glob("build/*/tests/fake_gpus/libsennit.so"))
     if not libraries:
         pytest.skip("fakes: no fake GPUs, which a build of the tests without CUDA has")
-    library: Path = max(libraries, key=lambda file: file.stat().st_mtime)
-    run = installed.start(installed.folder / "device", "bytes_on_gpus", preload=f":{library}")
+    return max(libraries, key=lambda file: file.stat().st_mtime)
+
+
+def test_gpus_run_calls_where_all_ranks_have_buffers_there(installed: Installed) -> None:
+    preload = f":{fake_gpus()}"
+    run = installed.start(installed.folder / "device", "bytes_on_gpus", preload=preload)
     assert passed(run) == ["bytes_on_gpus"], run.stdout
     # The ten of Alltoallv are in place; the broadcasts come from the memory of this host.
     assert gpu_buffers(run) == (15, 10)
+
+
+def test_calls_of_nccl_come_between_those_of_mpi(installed: Installed) -> None:
+    preload = f":{fake_gpus()}:{sennit.nccl_library()}"
+    linked = (installed.folder / "libcuda.so.1", f"-Wl,-rpath,{installed.folder}")
+    installed.compile("beside_nccl", HERE / "beside_nccl.c", sennit.nccl_library(), *linked)
+    run = installed.start(installed.folder / "beside_nccl", preload=preload)
+    assert passed(run) == ["beside_nccl"], run.stdout
+
+
+GPUS = list(Path("/dev").glob("nvidia[0-9]*"))
+
+
+@pytest.mark.skipif(len(GPUS) < 2, reason="gpu2: needs a build with CUDA and two GPUs")
+def test_real_gpus(installed: Installed) -> None:
+    installed.compile("real", HERE / "device.c", HERE / "real_cuda.c", "-l:libcuda.so.1")
+    names = [*BLOCKING, "bytes_on_gpus", *(NONBLOCKING if has_callbacks(installed) else ())]
+    run = installed.start(installed.folder / "real", *names)
+    assert sorted(passed(run)) == sorted(names), run.stdout
+    by_gpus, through_host = gpu_buffers(run)
+    assert by_gpus > 0
+    assert through_host > 0
+    nccl = sennit.nccl_library()
+    sources = (HERE / "beside_nccl.c", HERE / "real_cuda.c")
+    installed.compile("real_beside_nccl", *sources, nccl, "-l:libcuda.so.1")
+    run = installed.start(installed.folder / "real_beside_nccl", preload=f":{nccl}")
+    assert passed(run) == ["beside_nccl"], run.stdout
