@@ -15,6 +15,14 @@
 
 namespace sennit {
 
+inline bool is_intel() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("intel") != 0;
+#else
+  return false;
+#endif
+}
+
 inline bool has_avx2() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx2") != 0;

@@ -107,14 +107,12 @@ std::string_view rule_for(std::span<const Rule> rules,
 // On a later machine of this kind all_gather of the last row was faster by slots (3940, 4199),
 // all_to_all by one copy again (5048, 4778; bench/results, `host-tune`).
 //
-// Two ranks gain by one copy while their buffers lie in the caches. On an AMD EPYC of 2022 with 2
-// cores (`host-2-one-copy`, medians of three turns) all_gather of parts of 1 MB takes 0.74 of the
-// time by slots, of 2 MB 0.75, of 8 MB 1.8; all_to_all of parts of 256 KB 0.78, and of larger ones
-// from 0.7 to 2.0, by the turn.
+// Two ranks gain by one copy while their buffers lie in the caches. On an AMD EPYC (Zen 4) with 2
+// cores all_gather and all_to_all of parts of 64 KB to 4 MB take 0.72 to 0.95 of the time by slots,
+// of 16 MB 1.5 to 1.8; where each call has other buffers, out of memory, 1.05 to 1.26.
 bool prefers_one_copy(Collective collective, int ranks, std::int64_t bytes) {
-  if (ranks == 2 && bytes >= 64 * kKilo) {
-    return (collective == Collective::kAllGather && bytes <= 2048 * kKilo) ||
-           (collective == Collective::kAllToAll && bytes <= 256 * kKilo);
+  if (ranks == 2 && (collective == Collective::kAllGather || collective == Collective::kAllToAll)) {
+    return bytes >= 64 * kKilo && bytes <= 2048 * kKilo;
   }
   constexpr int kMostRanksBySlots = 4;
   constexpr std::int64_t kOneCopyFromBytes = 512 * kKilo;

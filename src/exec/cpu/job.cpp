@@ -75,8 +75,8 @@ void Job::go_on(std::span<const std::uint8_t> steps_done, DieAt* die_at) {
 
 bool Job::advance() {
   bool moved = choices_ && choices_->advance();
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    moved = try_lane(l) || moved;
+  for (const std::size_t lane : program_.turns) {
+    moved = try_lane(lane) || moved;
   }
   return moved;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -468,6 +469,20 @@ class Compiler {
 
 }  // namespace
 
+namespace {
+
+std::vector<std::size_t> turns_of(const std::vector<ProgramLane>& lanes) {
+  std::vector<std::size_t> turns(lanes.size());
+  std::iota(turns.begin(), turns.end(), std::size_t{0});
+  std::ranges::stable_partition(turns, [&](std::size_t lane) {
+    const std::vector<ProgramStep>& steps = lanes[lane].steps;
+    return !steps.empty() && steps.front().kind == StepKind::kSend;
+  });
+  return turns;
+}
+
+}  // namespace
+
 Result<Program> compile(std::shared_ptr<const Plan> plan,
                         const Proof& proof,
                         int rank,
@@ -485,6 +500,7 @@ Result<Program> compile(std::shared_ptr<const Plan> plan,
   program.proof = proof;
   program.rank = rank;
   program.plan = std::move(plan);
+  program.turns = turns_of(program.lanes);
   return program;
 }
 

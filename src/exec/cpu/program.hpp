@@ -106,6 +106,9 @@ struct Program {
   std::vector<ProgramBundle> bundles;
   std::vector<int> log_links;  // of a claimed plan: the leader's to all others, or the one from it
   std::vector<ProgramLane> lanes;
+  // Lanes as they are tried, those that begin with a send first: what they say lets peers begin,
+  // and a fetch out of a peer's memory takes long.
+  std::vector<std::size_t> turns;
   std::int64_t scratch_bytes = 0;
   std::vector<Codec> codecs;  // of its steps
   std::size_t most_coded_operands = 1;

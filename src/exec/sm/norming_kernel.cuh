@@ -89,8 +89,9 @@ class NormingBlock : SmallBlock<UnitReducer<T, ReduceOp::kSum>, SmallCall, Block
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     norming_kernel(const __grid_constant__ NormingCall call) {
-  await_stream();
   const BlockOfRounds team;
+  fetch_ahead(call.exchange, static_cast<int>(blockIdx.x), team);
+  await_stream();
   NormingBlock<T>(call, static_cast<int>(blockIdx.x), team).run();
 }
 
