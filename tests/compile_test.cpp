@@ -93,5 +93,32 @@ TEST_F(Compile, RefusesRingsWithAnotherNumberOfSlotsThanProved) {
   EXPECT_EQ(code_of(plan_, 5), Code::kUnsupported);
 }
 
+// Else a rank fetches out of its peer's memory before it lets the peer begin, and two ranks take
+// turns for good.
+TEST(CompiledLanes, ThoseThatBeginWithASendAreTriedFirst) {
+  const Algorithm* direct = find_algorithm(Collective::kAllToAll, "direct").value();
+  Plan plan;
+  plan.strands.push_back(
+      bind(std::make_shared<const Schedule>(make_schedule(*direct, {.ranks = 2}).value()),
+           PathKind::kCma,
+           Protocol::kDirectGet,
+           /*slots=*/4,
+           Engine::kCpu));
+  plan.strands.front().tile_bytes = 128;
+  const Proof proof = verify(plan).value();
+  for (const int rank : {0, 1}) {
+    const Program program = compile(std::make_shared<const Plan>(plan),
+                                    proof,
+                                    rank,
+                                    {.ports = 4, .slots = 4, .slot_bytes = 4096})
+                                .value();
+    std::vector<StepKind> kinds;
+    for (const std::size_t lane : program.turns) {
+      kinds.push_back(program.lanes[lane].steps.front().kind);
+    }
+    EXPECT_EQ(kinds, (std::vector{StepKind::kSend, StepKind::kCopy, StepKind::kRecv}));
+  }
+}
+
 }  // namespace
 }  // namespace sennit

@@ -24,6 +24,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -48,8 +49,7 @@ struct KeptEngine {
 struct GpuEngine {
   KeptEngine on;
   int device = -1;
-  // Its own, as calls of another communicator may wait for other ranks at the same time.
-  void* stream = nullptr;
+  void* stream = nullptr;   // null: the default one, which orders a call behind the program's work
   bool is_refused = false;  // it could not be made
   // Blocking calls, so equally many on all ranks; and which of them asks next.
   std::uint64_t calls = 0;
@@ -194,7 +194,6 @@ class Communicators {
   static constexpr const char* kNoneYet = "one of the first calls of a communicator";
   // Seconds.
   static constexpr double kFirstWarning = 60;  // programs are out of step for longer than 5 s
-  static constexpr double kIdleAfter = 20e-6;
   // They take memory and descriptors until the communicator ends.
   static constexpr std::size_t kMostKept = 8;
 
@@ -417,7 +416,12 @@ class Communicators {
     const Cuda& cuda = *Cuda::find();
     const std::string why = guarded(
         [&]() -> std::string {
-          member.gpus.stream = Cuda::Scope(cuda, {.device = gpu}).stream_for_calls();
+          int level = 0;
+          functions_.mpi.query_thread(&level);
+          // In one stream, calls of threads on two communicators would wait for each other.
+          if (level == Abi::kThreadMultiple) {
+            member.gpus.stream = Cuda::Scope(cuda, {.device = gpu}).stream_for_calls();
+          }
           return {};
         },
         [](const char* what) -> std::string { return what; });
@@ -447,7 +451,7 @@ class Communicators {
     config.first_warning_s = kFirstWarning;
     config.idle_hook = &poke;
     config.idle_argument = &progress_;
-    config.idle_after_s = kIdleAfter;
+    config.idle_after_s = std::chrono::duration<double>(kBeforeProgress).count();
     sennit_status_t state =
         sennit_comm_init_rank(&into.engine, member.size, &id, member.rank, &config);
     into.shared = std::make_shared<Engine>(into.engine);

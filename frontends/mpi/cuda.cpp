@@ -186,7 +186,7 @@ Cuda::Scope::~Scope() {
 }
 
 void Cuda::Scope::wait_for_program() const {
-  if (!is_idle(default_stream())) {
+  if (!is_idle(nullptr)) {
     cuda_.check(cuda_.functions_->synchronize(default_stream()), "cuStreamSynchronize");
   }
 }
@@ -234,7 +234,7 @@ void Cuda::Scope::wait() const {
 void Cuda::Scope::end_copies() const noexcept { cuda_.functions_->synchronize(stream_); }
 void* Cuda::Scope::stream_for_calls() const { return cuda_.make_stream(); }
 bool Cuda::Scope::is_idle(void* stream) const {
-  const int code = cuda_.functions_->query(stream);
+  const int code = cuda_.functions_->query(stream != nullptr ? stream : default_stream());
   if (code == kNotReady) {
     return false;
   }

@@ -1,10 +1,10 @@
 // Cuda: the CUDA driver of the process, for buffers that the MPI cannot read.
 //
-// It is never loaded from here: a process that has device memory has loaded it. Nothing is put into
-// streams of the program, nor into those that wait for its default stream: calls of two threads
-// would wait for each other there. Instead, a call first waits until the default stream has ended
-// what the program has put there, and in streams that it waits for. What is in others, the program
-// has waited for, as with an MPI that knows CUDA.
+// It is never loaded from here: a process that has device memory has loaded it. Copies have streams
+// that wait for no stream of the program, as calls of two threads would wait for each other there.
+// Instead, a call first waits until the default stream has ended what the program has put there,
+// and in streams that it waits for. What is in others, the program has waited for, as with an MPI
+// that knows CUDA. Calls that GPUs run are in the default stream unless several threads may call.
 #pragma once
 
 #include <link.h>
@@ -70,7 +70,7 @@ class Cuda {
     void wait() const;
     // After an error: as wait(), whatever else fails.
     void end_copies() const noexcept;
-    // One more stream, never taken down; and whether all in it has ended.
+    // One more stream, never taken down; and whether all in it, or in the default one, has ended.
     [[nodiscard]] void* stream_for_calls() const;
     [[nodiscard]] bool is_idle(void* stream) const;
 

@@ -22,6 +22,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -145,14 +146,20 @@ class Front {
       return report(member, trouble);
     }
     const Cuda::Scope scope(cuda, {.device = member.gpus.device});
-    scope.wait_for_program();
-    sennit_status_t status = call.start({member.gpus.on.engine, member.gpus.stream}, nullptr);
+    void* const stream = member.gpus.stream;
+    if (stream != nullptr) {
+      scope.wait_for_program();
+    }
+    sennit_status_t status = call.start({member.gpus.on.engine, stream}, nullptr);
     count(member, call.bytes());
     share.take_on_gpus();
     if (status == SENNIT_OK) {
       const Progress<Abi>& progress = running_.load(std::memory_order_relaxed)->progress;
-      while (!scope.is_idle(member.gpus.stream)) {
-        progress.poke();
+      const auto idle_from = std::chrono::steady_clock::now() + kBeforeProgress;
+      while (!scope.is_idle(stream)) {
+        if (std::chrono::steady_clock::now() > idle_from) {
+          progress.poke();
+        }
       }
       sennit_comm_async_error(member.gpus.on.engine, &status);
     }

@@ -8,11 +8,15 @@
 
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 namespace sennit_mpi {
+
+// So long a rank waits in a call before the MPI moves its messages: most calls end sooner.
+inline constexpr std::chrono::microseconds kBeforeProgress{20};
 
 template <class Abi>
 class Progress {

@@ -21,10 +21,4 @@ __device__ __forceinline__ void let_next_begin() {
 #endif
 }
 
-// Brings the line at `p` into the L2 cache and asks it to stay there. Also before await_stream():
-// it changes nothing.
-__device__ __forceinline__ void keep_in_l2(const void* p) {
-  asm volatile("prefetch.global.L2::evict_last [%0];" ::"l"(p));
-}
-
 }  // namespace sennit

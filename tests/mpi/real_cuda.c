@@ -6,6 +6,7 @@
 
 typedef uint64_t Pointer;
 int cuInit(unsigned);
+int cuDeviceGetCount(int*);
 int cuDevicePrimaryCtxRetain(void**, int);
 int cuCtxSetCurrent(void*);
 int cuMemAlloc_v2(Pointer*, size_t);
@@ -24,8 +25,10 @@ static void need(int result, const char* what) {
 
 void fake_choose_device(int device) {
   void* context = NULL;
+  int devices = 0;
   need(cuInit(0), "cuInit");
-  need(cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
+  need(cuDeviceGetCount(&devices), "cuDeviceGetCount");
+  need(cuDevicePrimaryCtxRetain(&context, device % devices), "cuDevicePrimaryCtxRetain");
   need(cuCtxSetCurrent(context), "cuCtxSetCurrent");
 }
 void* fake_malloc(size_t bytes) {

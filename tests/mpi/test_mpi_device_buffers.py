@@ -106,10 +106,10 @@ def test_calls_of_nccl_come_between_those_of_mpi(installed: Installed) -> None:
     assert passed(run) == ["beside_nccl"], run.stdout
 
 
-GPUS = list(Path("/dev").glob("nvidia[0-9]*"))
+GPUS = [*Path("/dev").glob("nvidia[0-9]*")]
 
 
-@pytest.mark.skipif(len(GPUS) < 2, reason="gpu2: needs a build with CUDA and two GPUs")
+@pytest.mark.skipif(not GPUS, reason="gpu2: needs a build with CUDA and a GPU")
 def test_real_gpus(installed: Installed) -> None:
     installed.compile("real", HERE / "device.c", HERE / "real_cuda.c", "-l:libcuda.so.1")
     names = [*BLOCKING, "bytes_on_gpus", *(NONBLOCKING if has_callbacks(installed) else ())]

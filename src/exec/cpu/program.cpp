@@ -469,20 +469,6 @@ class Compiler {
 
 }  // namespace
 
-namespace {
-
-std::vector<std::size_t> turns_of(const std::vector<ProgramLane>& lanes) {
-  std::vector<std::size_t> turns(lanes.size());
-  std::iota(turns.begin(), turns.end(), std::size_t{0});
-  std::ranges::stable_partition(turns, [&](std::size_t lane) {
-    const std::vector<ProgramStep>& steps = lanes[lane].steps;
-    return !steps.empty() && steps.front().kind == StepKind::kSend;
-  });
-  return turns;
-}
-
-}  // namespace
-
 Result<Program> compile(std::shared_ptr<const Plan> plan,
                         const Proof& proof,
                         int rank,
@@ -500,7 +486,12 @@ Result<Program> compile(std::shared_ptr<const Plan> plan,
   program.proof = proof;
   program.rank = rank;
   program.plan = std::move(plan);
-  program.turns = turns_of(program.lanes);
+  program.turns.resize(program.lanes.size());
+  std::iota(program.turns.begin(), program.turns.end(), std::size_t{0});
+  std::ranges::stable_partition(program.turns, [&](std::size_t lane) {
+    const std::vector<ProgramStep>& steps = program.lanes[lane].steps;
+    return !steps.empty() && steps.front().kind == StepKind::kSend;
+  });
   return program;
 }
 

@@ -106,8 +106,8 @@ struct Program {
   std::vector<ProgramBundle> bundles;
   std::vector<int> log_links;  // of a claimed plan: the leader's to all others, or the one from it
   std::vector<ProgramLane> lanes;
-  // Lanes as they are tried, those that begin with a send first: what they say lets peers begin,
-  // and a fetch out of a peer's memory takes long.
+  // Indices of lanes in the order in which they are tried. Those that begin with a send come first:
+  // peers wait for it, and a fetch out of a peer's memory may take long.
   std::vector<std::size_t> turns;
   std::int64_t scratch_bytes = 0;
   std::vector<Codec> codecs;  // of its steps

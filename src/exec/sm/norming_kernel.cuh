@@ -89,9 +89,8 @@ class NormingBlock : SmallBlock<UnitReducer<T, ReduceOp::kSum>, SmallCall, Block
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     norming_kernel(const __grid_constant__ NormingCall call) {
-  const BlockOfRounds team;
-  fetch_ahead(call.exchange, static_cast<int>(blockIdx.x), team);
   await_stream();
+  const BlockOfRounds team;
   NormingBlock<T>(call, static_cast<int>(blockIdx.x), team).run();
 }
 

@@ -312,32 +312,6 @@ class SmallBlock {
   std::uint64_t since_ = 0;
 };
 
-// What the block waits for first, its state and the slots of what arrives, is brought into L2 before
-// the stream has come so far. Between two calls programs read more than the cache holds, and each
-// load from memory costs a small call 0.6 us.
-template <class Call, class Team>
-__device__ __forceinline__ void fetch_ahead(const Call& call, int block, const Team& team) {
-  constexpr int kLineBytes = 128;
-  constexpr int kLines = kPacketBytes / kLineBytes;
-  const int warp = team.thread() >> 5;
-  const int line = team.thread() & 31;  // of both generations
-  if (team.thread() == 0) {
-    keep_in_l2(call.states + block);
-  }
-  if (call.on_host || warp >= call.warps || line >= 2 * kLines) {
-    return;
-  }
-  const std::uint32_t at = static_cast<std::uint32_t>(line / kLines) * call.generation_bytes +
-                           static_cast<std::uint32_t>(block) * call.block_bytes +
-                           static_cast<std::uint32_t>(warp * kPacketBytes + line % kLines * kLineBytes);
-#pragma unroll 1
-  for (int i = 0; i < call.arrivals; ++i) {
-    if (const std::byte* const slot = call.arrival[i].slot; slot != nullptr) {
-      keep_in_l2(slot + at);
-    }
-  }
-}
-
 template <class R, class Call, class Team>
 __device__ __forceinline__ void run_small_block(const Call& call, int block, const Team& team) {
   if (call.is_apart) {
@@ -349,10 +323,8 @@ __device__ __forceinline__ void run_small_block(const Call& call, int block, con
 
 template <class R>
 __global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__ SmallCall call) {
-  const WholeBlock team;
-  fetch_ahead(call, static_cast<int>(blockIdx.x), team);
   await_stream();
-  run_small_block<R>(call, static_cast<int>(blockIdx.x), team);
+  run_small_block<R>(call, static_cast<int>(blockIdx.x), WholeBlock());
 }
 
 // Behind the last message there are calls of no length, or none.
