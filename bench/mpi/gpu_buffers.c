@@ -20,6 +20,8 @@
 
 enum { kWays = 3, kMostSamples = 1000, kMostBytes = 64 << 20 };
 static const double sample_seconds = 2e-3;
+static const int sizes[] = {
+    8, 64, 1 << 10, 16 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, kMostBytes};
 
 static int rank;
 static int ranks;
@@ -222,9 +224,9 @@ int main(int argc, char** argv) {
   open_library(argv[1]);
   of_the_mpi("PMPI_Allreduce", &mpi_all_reduce);
   of_the_mpi("PMPI_Alltoall", &mpi_all_to_all);
-  for (int bytes = 8; bytes <= kMostBytes; bytes *= 8) {
-    measure("all_reduce", &all_reduce, bytes, samples);
-    measure("all_to_all", &all_to_all, bytes, samples);
+  for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
+    measure("all_reduce", &all_reduce, sizes[i], samples);
+    measure("all_to_all", &all_to_all, sizes[i], samples);
   }
   library.destroy(library.comm);
   if (rank == 0) {
