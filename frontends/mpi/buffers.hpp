@@ -213,19 +213,36 @@ struct Range {
   }
 };
 
-// One piece to send.
+// The bytes of elements that the MPI packs and unpacks, and what that takes. Elements without gaps
+// have none: they are in the smallest calls, whose time counts.
+template <class Abi>
+struct Packed {
+  Packed(const Packer<Abi>& with, const Elements<Abi>& of)
+      : packer(with), elements(of), memory(new_memory(of.bytes())) {}
+
+  // All return the MPI's error.
+  [[nodiscard]] int keep() { return type.keep(elements.type); }
+  [[nodiscard]] int pack() const { return packer.pack(elements, memory.get()); }
+  [[nodiscard]] int unpack() const { return packer.unpack(memory.get(), elements); }
+
+  Packer<Abi> packer;
+  Elements<Abi> elements;
+  KeptType<Abi> type{packer.mpi()};
+  Memory memory;
+};
+
+// One piece to send, by default nothing.
 template <class Abi>
 class SendPiece {
  public:
+  SendPiece() = default;
   SendPiece(const Packer<Abi>& packer, const Elements<Abi>& elements)
-      : packer_(packer), elements_(elements), bytes_(elements.bytes()) {
-    if (elements.is_plain()) {
-      data_ = static_cast<const std::byte*>(elements.place);
-      return;
+      : data_(static_cast<const std::byte*>(elements.place)), bytes_(elements.bytes()) {
+    if (!elements.is_plain()) {
+      packed_ = std::make_unique<Packed<Abi>>(packer, elements);
+      code_ = packed_->pack();
+      data_ = packed_->memory.get();
     }
-    memory_ = new_memory(bytes_);
-    code_ = packer.pack(elements, memory_.get());
-    data_ = memory_.get();
   }
 
   [[nodiscard]] const std::byte* data() const { return data_; }
@@ -235,68 +252,61 @@ class SendPiece {
 
   // The call may be started again, with what the program then has there. Both return the MPI's
   // error.
-  [[nodiscard]] int keep() { return elements_.is_plain() ? 0 : type_.keep(elements_.type); }
+  [[nodiscard]] int keep() { return packed_ != nullptr ? packed_->keep() : 0; }
   [[nodiscard]] int read_again() {
-    if (memory_ == nullptr) {
-      return 0;
+    if (packed_ != nullptr) {
+      return packed_->pack();
     }
-    if (!elements_.is_plain()) {
-      return packer_.pack(elements_, memory_.get());
+    if (copy_ != nullptr) {
+      std::memcpy(copy_.get(), copied_, bytes_);
     }
-    std::memcpy(memory_.get(), elements_.place, bytes_);
     return 0;
   }
 
   // The library refuses outputs that meet an input other than in place. MPI forbids most of what
-  // does, but programs do it, and get what they expect from other MPIs.
+  // does, but programs do it, and get what they expect from other MPIs. Packed bytes meet nothing.
   void keep_off(const Range& output, const std::byte* in_place) {
-    if (code_ == 0 && data_ != in_place && range().meets(output)) {
-      Memory copy = new_memory(bytes_);
-      std::memcpy(copy.get(), data_, bytes_);
-      memory_ = std::move(copy);
-      data_ = memory_.get();
+    if (packed_ == nullptr && data_ != in_place && range().meets(output)) {
+      copy_ = new_memory(bytes_);
+      copied_ = std::exchange(data_, copy_.get());
+      std::memcpy(copy_.get(), copied_, bytes_);
     }
   }
 
  private:
-  Packer<Abi> packer_;
-  Elements<Abi> elements_;
-  KeptType<Abi> type_{packer_.mpi()};
   const std::byte* data_ = nullptr;
-  std::size_t bytes_;
+  std::size_t bytes_ = 0;
   int code_ = 0;
-  Memory memory_;
+  std::unique_ptr<Packed<Abi>> packed_;
+  Memory copy_;
+  const std::byte* copied_ = nullptr;
 };
 
-// One piece to receive: in place, or unpacked by finish().
+// One piece to receive, by default nothing: in place, or unpacked by finish().
 template <class Abi>
 class RecvPiece {
  public:
+  RecvPiece() = default;
   RecvPiece(const Packer<Abi>& packer, const Elements<Abi>& elements)
-      : packer_(packer), elements_(elements) {
-    if (elements.is_plain()) {
-      data_ = const_cast<std::byte*>(static_cast<const std::byte*>(elements.place));
-    } else {
-      memory_ = new_memory(elements.bytes());
-      data_ = memory_.get();
+      : data_(const_cast<std::byte*>(static_cast<const std::byte*>(elements.place))),
+        bytes_(elements.bytes()) {
+    if (!elements.is_plain()) {
+      packed_ = std::make_unique<Packed<Abi>>(packer, elements);
+      data_ = packed_->memory.get();
     }
   }
 
   [[nodiscard]] std::byte* data() const { return data_; }
-  [[nodiscard]] std::size_t bytes() const { return elements_.bytes(); }
-  [[nodiscard]] Range range() const { return {data_, data_ + bytes()}; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] Range range() const { return {data_, data_ + bytes_}; }
   // The call goes on after it has returned. As finish(), returns the MPI's error.
-  [[nodiscard]] int keep() { return memory_ != nullptr ? type_.keep(elements_.type) : 0; }
-  [[nodiscard]] int finish() const {
-    return memory_ != nullptr ? packer_.unpack(memory_.get(), elements_) : 0;
-  }
+  [[nodiscard]] int keep() { return packed_ != nullptr ? packed_->keep() : 0; }
+  [[nodiscard]] int finish() const { return packed_ != nullptr ? packed_->unpack() : 0; }
 
  private:
-  Packer<Abi> packer_;
-  Elements<Abi> elements_;
-  KeptType<Abi> type_{packer_.mpi()};
   std::byte* data_ = nullptr;
-  Memory memory_;
+  std::size_t bytes_ = 0;
+  std::unique_ptr<Packed<Abi>> packed_;
 };
 
 // What a rank without bytes points to.

@@ -256,7 +256,12 @@ class Calls {
   static auto when(const Taken& taken, bool is_right, Bytes&& known_bytes, Make&& make)
       -> std::optional<decltype(make())> {
     if (is_right && (taken.nodes == 1 || known_bytes() >= kFewestBytesOverNodes)) {
-      return make();
+      // Made where it is returned, without a move.
+      struct Made {
+        Make& make;
+        operator decltype(make())() const { return make(); }  // NOLINT(google-explicit-constructor)
+      };
+      return std::optional<decltype(make())>(std::in_place, Made{make});
     }
     front().share.pass(is_right ? kSmallOverNodes : kRefused);
     return std::nullopt;
@@ -272,9 +277,7 @@ class Calls {
     }
     return may;
   }
-  static Packer<Abi> packer() {
-    return {front().functions, front().abi.byte(), front().running()->own_comm.get()};
-  }
+  static const Packer<Abi>& packer() { return front().running()->packer; }
   static const Datatypes<Abi>& datatypes() { return front().running()->datatypes; }
 
   // What the MPI would refuse is left to the MPI, which raises its own error. MPICH takes no type
@@ -288,7 +291,10 @@ class Calls {
     return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(buffer) +
                                          static_cast<std::uintptr_t>(bytes));
   }
-  static Elements<Abi> elements(const void* buffer, std::int64_t count, Type type) {
+  // Inline: it is on the way of the smallest calls.
+  [[gnu::always_inline]] static Elements<Abi> elements(const void* buffer,
+                                                       std::int64_t count,
+                                                       Type type) {
     const Layout layout = count == 0 ? Layout{.is_dense = true} : datatypes().layout_of(type);
     return {buffer, static_cast<std::size_t>(count), type, layout};
   }

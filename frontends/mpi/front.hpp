@@ -65,6 +65,7 @@ class Front {
   struct Running {
     Running(const Front& front, Share& share)
         : own_comm(front.abi, front.functions),
+          packer(front.functions, front.abi.byte(), own_comm.get()),
           datatypes(front.abi, front.library, front.functions),
           progress(front.library, front.functions, front.abi.world()),
           requests(front.abi, front.library, front.functions),
@@ -73,6 +74,7 @@ class Front {
           communicators(front.abi, front.functions, front.settings, progress, share) {}
 
     OwnComm<Abi> own_comm;
+    Packer<Abi> packer;
     Datatypes<Abi> datatypes;
     Progress<Abi> progress;
     Requests<Abi> requests;

@@ -71,8 +71,8 @@ auto Calls<Abi, N, D>::prepare_broadcast(
   return when(taken, is_right, known, [&] {
     const bool is_root = taken.rank == root;
     const Elements<Abi> whole = elements(buffer, count, type);
-    return Moving(SendPiece<Abi>(packer(), is_root ? whole : Elements<Abi>{}),
-                  RecvPiece<Abi>(packer(), is_root ? Elements<Abi>{} : whole),
+    return Moving(is_root ? SendPiece<Abi>(packer(), whole) : SendPiece<Abi>(),
+                  is_root ? RecvPiece<Abi>() : RecvPiece<Abi>(packer(), whole),
                   [=](auto& input, auto& output, const Runner& on, Options options) {
                     // The root's output is its input: nothing is written.
                     auto* const data =
@@ -318,8 +318,9 @@ auto Calls<Abi, N, D>::prepare_gather(const Taken& taken,
     SendPiece<Abi> input(packer(),
                          in_place ? elements_at(recv, root * count, count, recv_type)
                                   : elements(send, send_count, send_type));
-    RecvPiece<Abi> output(
-        packer(), is_root ? elements(recv, taken.size * count, recv_type) : Elements<Abi>{});
+    RecvPiece<Abi> output =
+        is_root ? RecvPiece<Abi>(packer(), elements(recv, taken.size * count, recv_type))
+                : RecvPiece<Abi>();
     const std::size_t sent = input.bytes();
     if (is_root) {
       input.keep_off(output.range(), output.data() + static_cast<std::size_t>(root) * sent);
