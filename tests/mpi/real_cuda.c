@@ -36,9 +36,7 @@ void* fake_malloc(size_t bytes) {
   need(cuMemAlloc_v2(&memory, bytes), "cuMemAlloc");
   return (void*)memory;
 }
-void fake_free(void* memory) {
-  need(cuMemFree_v2((Pointer)memory), "cuMemFree");
-}
+void fake_free(void* memory) { need(cuMemFree_v2((Pointer)memory), "cuMemFree"); }
 void fake_write(void* device, const void* host, size_t bytes) {
   need(cuMemcpyHtoD_v2((Pointer)device, host, bytes), "cuMemcpyHtoD");
 }
@@ -51,6 +49,4 @@ void* fake_make_stream(void) {
   need(cuStreamCreate(&stream, kWaitsForNoOther), "cuStreamCreate");
   return stream;
 }
-void fake_wait(void* stream) {
-  need(cuStreamSynchronize(stream), "cuStreamSynchronize");
-}
+void fake_wait(void* stream) { need(cuStreamSynchronize(stream), "cuStreamSynchronize"); }

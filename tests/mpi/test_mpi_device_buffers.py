@@ -101,9 +101,9 @@ def test_gpus_run_calls_where_all_ranks_have_buffers_there(installed: Installed)
 def test_calls_of_nccl_come_between_those_of_mpi(installed: Installed) -> None:
     preload = f":{fake_gpus()}:{sennit.nccl_library()}"
     linked = (installed.folder / "libcuda.so.1", f"-Wl,-rpath,{installed.folder}")
-    installed.compile("beside_nccl", HERE / "beside_nccl.c", sennit.nccl_library(), *linked)
-    run = installed.start(installed.folder / "beside_nccl", preload=preload)
-    assert passed(run) == ["beside_nccl"], run.stdout
+    installed.compile("with_nccl", HERE / "with_nccl.c", sennit.nccl_library(), *linked)
+    run = installed.start(installed.folder / "with_nccl", preload=preload)
+    assert passed(run) == ["with_nccl"], run.stdout
 
 
 GPUS = [*Path("/dev").glob("nvidia[0-9]*")]
@@ -119,7 +119,7 @@ def test_real_gpus(installed: Installed) -> None:
     assert by_gpus > 0
     assert through_host > 0
     nccl = sennit.nccl_library()
-    sources = (HERE / "beside_nccl.c", HERE / "real_cuda.c")
-    installed.compile("real_beside_nccl", *sources, nccl, "-l:libcuda.so.1")
-    run = installed.start(installed.folder / "real_beside_nccl", preload=f":{nccl}")
-    assert passed(run) == ["beside_nccl"], run.stdout
+    sources = (HERE / "with_nccl.c", HERE / "real_cuda.c")
+    installed.compile("real_with_nccl", *sources, nccl, "-l:libcuda.so.1")
+    run = installed.start(installed.folder / "real_with_nccl", preload=f":{nccl}")
+    assert passed(run) == ["with_nccl"], run.stdout

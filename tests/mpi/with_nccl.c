@@ -1,6 +1,7 @@
-/* A program that calls MPI and NCCL in turn, each rank in another order, with rounds of 8 B to 4 MB:
+/* A program that calls MPI and NCCL in turn, each rank in another order, with rounds of 8 B to 4
+ * MB:
  *
- *   beside_nccl      as program.c
+ *   with_nccl      as program.c
  *
  * A call of NCCL is enqueued and returns; one of MPI waits for the other ranks. So a rank may be in
  * a call of MPI before it has made that of NCCL for which the GPU of another rank waits. */
@@ -120,7 +121,7 @@ int main(int argc, char** argv) {
     MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
   }
   if (rank == 0) {
-    printf("passed beside_nccl\n");
+    printf("passed with_nccl\n");
   }
   MPI_Finalize();
   return EXIT_SUCCESS;
