@@ -41,7 +41,7 @@ Status Inbox::check(const Operation& op) const {
 }
 
 std::shared_ptr<Work> Inbox::match(int peer) {
-  const auto running = queues_.pairs.find({peer, false});
+  const auto running = queues_.pairs.find(WorkQueues::recv_from(peer));
   const bool is_busy = running != queues_.pairs.end() && !running->second.empty() &&
                        running->second.front()->is_matched;
   if (is_busy || !knows(peer)) {
@@ -52,7 +52,7 @@ std::shared_ptr<Work> Inbox::match(int peer) {
   if (recv == nullptr) {
     return nullptr;
   }
-  WorkQueues::Queue& queue = queues_.pairs[{peer, false}];
+  WorkQueues::Queue& queue = queues_.pairs[WorkQueues::recv_from(peer)];
   if (!queue.empty()) {
     queue.front()->job.reset();  // nothing has moved there
   }
@@ -78,9 +78,9 @@ std::shared_ptr<Work> Inbox::find_recv(int peer, const CallWords& words) {
   if (std::shared_ptr<Work> recv = queues_.take_recv(peer, words.tag)) {
     return recv;
   }
-  const auto of_peer = queues_.pairs.find({peer, false});
+  const auto of_peer = queues_.pairs.find(WorkQueues::recv_from(peer));
   const bool is_waited_for = of_peer != queues_.pairs.end() && !of_peer->second.empty();
-  const auto& waiting = is_waited_for ? of_peer->second : queues_.pairs.at({kAnyRank, false});
+  const auto& waiting = is_waited_for ? of_peer->second : queues_.pairs.at(WorkQueues::recv_from(kAnyRank));
   return new_recv(peer, words, *waiting.front());
 }
 

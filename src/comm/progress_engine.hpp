@@ -44,11 +44,11 @@ class ProgressEngine {
   // Makes a plain call of `comm` that has been made before and waits for it. Nothing where it has
   // to be prepared and posted.
   std::optional<Status> run_quick(Communicator& comm, const PlainCall& call);
-  // After a call was posted that is not waited for: one round for all communicators with
-  // outstanding calls. Its rank may be away for long now, and must not say that it waits for
-  // others.
+  // After a call was posted that is not waited for: all communicators with outstanding calls go on
+  // as far as they can, within limits. The rank may be away for long now, and must not say that it
+  // waits for others.
   void push();
-  // One round, and a look at what the others do.
+  // The same, and a look at what the others do.
   void poke();
   // And for this one in any case: what another thread's abort means for it shows then.
   void poke(Communicator& comm);
@@ -69,6 +69,7 @@ class ProgressEngine {
   [[nodiscard]] Patience patience() const;
   void drive(Communicator& comm);
   bool progress();
+  void progress_far();
   void touch();
   // Up to patience_.rounds rounds, until something moves or `work` has ended.
   bool run_rounds(const Work& work);

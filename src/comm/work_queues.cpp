@@ -8,7 +8,7 @@ namespace sennit {
 namespace {
 
 WorkQueues::PairKey pair_of(const Work& work) {
-  return {work.operation.peer, work.operation.is_send};
+  return {.is_recv = !work.operation.is_send, .peer = work.operation.peer};
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ std::shared_ptr<Work> WorkQueues::take_recv(int peer, std::int32_t tag) {
   auto queue = pairs.end();
   Queue::iterator first;
   for (const int from : {peer, kAnyRank}) {
-    const auto pair = pairs.find({from, false});
+    const auto pair = pairs.find(recv_from(from));
     if (pair == pairs.end()) {
       continue;
     }
@@ -62,7 +62,7 @@ std::shared_ptr<Work> WorkQueues::take_recv(int peer, std::int32_t tag) {
   std::shared_ptr<Work> recv = *first;
   queue->second.erase(first);
   // Others are looked through while this is called.
-  if (queue->second.empty() && queue->first.first == kAnyRank) {
+  if (queue->second.empty() && queue->first.peer == kAnyRank) {
     erase(queue);
   }
   return recv;

@@ -5,17 +5,24 @@
 
 #include "comm/work.hpp"
 
+#include <compare>
 #include <deque>
 #include <map>
 #include <memory>
-#include <utility>
 #include <vector>
 
 namespace sennit {
 
 struct WorkQueues {
   using Queue = std::deque<std::shared_ptr<Work>>;
-  using PairKey = std::pair<int, bool>;  // peer, is_send
+  // In this order they go on: sends first, since peers wait for what they say, and a recv may fetch
+  // for long.
+  struct PairKey {
+    bool is_recv = false;
+    int peer = 0;
+    auto operator<=>(const PairKey&) const = default;
+  };
+  static PairKey recv_from(int peer) { return {.is_recv = true, .peer = peer}; }
   using Pairs = std::map<PairKey, Queue>;
 
   Queue collectives;
@@ -31,8 +38,7 @@ struct WorkQueues {
   // The first work of that queue, or null.
   [[nodiscard]] const Work* first_of(const Work& work) const;
   [[nodiscard]] bool have_recvs_from_any() const {
-    static_assert(kAnyRank < 0, "no other key is less");
-    return !pairs.empty() && pairs.begin()->first.first == kAnyRank;
+    return !pairs.empty() && pairs.contains(recv_from(kAnyRank));
   }
   // Takes the recv that was posted first of those from `peer`, or from any rank, with this tag out
   // of its queue; null: there is none.
