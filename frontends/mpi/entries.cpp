@@ -92,11 +92,11 @@ using FindFunction = void* (*)(const char* name);
   std::abort();
 }
 
-FindFunction open_front() {
+void* front() {
   constexpr const char* kFront = "libsennit_mpi_front.so";
   Dl_info own{};
   char path[4096];
-  if (::dladdr(reinterpret_cast<const void*>(&open_front), &own) == 0) {
+  if (::dladdr(reinterpret_cast<const void*>(&front), &own) == 0) {
     give_up(kFront, "dladdr does not know this library");
   }
   const char* const slash = std::strrchr(own.dli_fname, '/');
@@ -106,11 +106,23 @@ FindFunction open_front() {
   if (front == nullptr) {
     give_up(path, ::dlerror());
   }
-  void* const find = ::dlsym(front, "sennit_mpi_function");
-  if (find == nullptr) {
-    give_up(path, "it is not of this version");
+  return front;
+}
+
+template <typename Function>
+Function function_of_front(const char* name) {
+  void* const found = ::dlsym(front(), name);
+  if (found == nullptr) {
+    give_up(name, "libsennit_mpi_front.so is not of this version");
   }
-  return reinterpret_cast<FindFunction>(find);
+  return reinterpret_cast<Function>(found);
+}
+
+// What the MPI itself says; 0 where it does not know the question.
+template <typename... Arguments>
+int answer_of_mpi(const char* question, Arguments... arguments) {
+  auto* const ask = reinterpret_cast<int (*)(Arguments...)>(::dlsym(RTLD_NEXT, question));
+  return ask != nullptr ? ask(arguments...) : 0;
 }
 
 struct Entry {
@@ -133,7 +145,7 @@ extern "C" __attribute__((visibility("hidden"), used)) void sennit_mpi_fill_slot
   SENNIT_MPI_OTHER(name##_c) SENNIT_MPI_OTHER(nonblocking##_c) SENNIT_MPI_OTHER(name##_init_c)
 #include "calls.def"
   };
-  const FindFunction find = open_front();
+  const auto find = function_of_front<FindFunction>("sennit_mpi_function");
   for (const Entry& entry : entries) {
     void* const function = find(entry.name);
     if (function == nullptr) {
@@ -141,4 +153,24 @@ extern "C" __attribute__((visibility("hidden"), used)) void sennit_mpi_fill_slot
     }
     entry.slot->store(function, std::memory_order_release);
   }
+}
+
+// Programs ask this before they pass buffers in GPU memory.
+extern "C" __attribute__((visibility("default"))) int MPIX_Query_cuda_support() {
+  return answer_of_mpi("MPIX_Query_cuda_support") != 0 ||
+                 function_of_front<int (*)()>("sennit_mpi_takes_cuda")() != 0
+             ? 1
+             : 0;
+}
+// MPICH's form of it, by the kind of GPU.
+extern "C" __attribute__((visibility("default"))) int MPIX_GPU_query_support(int kind,
+                                                                             int* is_supported) {
+  constexpr int kCuda = 0;
+  *is_supported = 0;
+  const int code = answer_of_mpi("MPIX_GPU_query_support", kind, is_supported);
+  if (kind != kCuda) {
+    return code;
+  }
+  *is_supported = MPIX_Query_cuda_support();
+  return 0;
 }

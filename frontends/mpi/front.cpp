@@ -89,3 +89,15 @@ extern "C" __attribute__((visibility("default"))) void* sennit_mpi_function(cons
         return nullptr;
       });
 }
+
+// Whether buffers may be in the memory of CUDA. Programs ask before they use a GPU, so the driver
+// may not be loaded yet.
+extern "C" __attribute__((visibility("default"))) int sennit_mpi_takes_cuda() {
+  using namespace sennit_mpi;  // NOLINT(google-build-using-namespace): one entry
+  return guarded(
+      [] {
+        static const bool kHasDriver = ::dlopen("libcuda.so.1", RTLD_LAZY) != nullptr;
+        return kHasDriver && !Settings::from_environment().is_off ? 1 : 0;
+      },
+      [](const char* /*what*/) { return 0; });
+}

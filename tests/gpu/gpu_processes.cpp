@@ -25,6 +25,7 @@ namespace {
 
 constexpr const char* kRank = "TESTED_RANK";
 constexpr const char* kRanks = "TESTED_RANKS";  // as the parent counts GPUs
+constexpr const char* kRanksOfOneGpu = "TESTED_RANKS_OF_ONE_GPU";
 constexpr const char* kKey = "TESTED_KEY";
 constexpr const char* kVisible = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kShared = "TESTED_SHARED";  // a descriptor, which children inherit
@@ -149,7 +150,11 @@ void start_and_await(const GpuJob& job) {
 
 int gpu_ranks() {
   constexpr int kMost = 4;
-  return device_count() == 1 ? kMost : std::min(device_count(), kMost);
+  if (device_count() > 1) {
+    return std::min(device_count(), kMost);
+  }
+  const char* const ranks = std::getenv(kRanksOfOneGpu);
+  return ranks != nullptr ? std::atoi(ranks) : kMost;
 }
 
 GpuProcess::GpuProcess(int rank, int ranks, std::string key)

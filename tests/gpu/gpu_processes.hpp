@@ -16,7 +16,8 @@
 
 namespace sennit::tests {
 
-// As many as there are GPUs, at most four; four that share it where there is one. 0: there is none.
+// As many as there are GPUs, at most four; where there is one, four that share it, or as many as
+// TESTED_RANKS_OF_ONE_GPU says. 0: there is none.
 int gpu_ranks();
 
 struct GpuJob {

@@ -106,6 +106,15 @@ def test_calls_of_nccl_come_between_those_of_mpi(installed: Installed) -> None:
     assert passed(run) == ["with_nccl"], run.stdout
 
 
+def test_programs_are_told_that_buffers_may_be_in_gpu_memory(installed: Installed) -> None:
+    program = installed.compile("query", HERE / "query.c", "-ldl")
+    with_driver = {"LD_LIBRARY_PATH": str(installed.folder)}
+    assert installed.start(program, environment=with_driver).stdout == "cuda 1 1\n"
+    assert installed.start(program).stdout == ("cuda 1 1\n" if GPUS else "cuda 0 0\n")
+    off = with_driver | {"SENNIT_MPI": "off"}
+    assert installed.start(program, environment=off).stdout == "cuda 0 0\n"
+
+
 GPUS = [*Path("/dev").glob("nvidia[0-9]*")]
 
 

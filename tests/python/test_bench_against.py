@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sennit import cli
+from sennit.cli import bench
 from sennit.cli.against_table import is_off
 from sennit.cli.bench_against import Measured, merged
 from sennit.cli.failure import Failure
@@ -219,3 +221,43 @@ def test_a_row_without_any_rival_has_no_ratio() -> None:
     (row,) = merged([Measured("slow", "", [row_of(2.0, None)], {})])
     assert (row["rival"], row["ratio"], row["warm_ratio"]) == (None, None, None)
     assert row["time_us"]["p50"] == 2.0
+
+
+class FakeRival:
+    """Of which nothing runs."""
+
+    settings = ""
+    library = Path("none")
+    one_buffer = frozenset[str]()
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def starts(self) -> list[Any]:
+        return []
+
+    def time_alone(self, _orders: Any, _rows: Any) -> dict[Any, float]:
+        return {}
+
+
+@pytest.mark.parametrize("rivals_done", [0, 1])
+def test_rows_before_an_interrupt_are_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rivals_done: int
+) -> None:
+    calls = iter(range(2))
+
+    def measure(_job: Any, _starts: Any, _table: Any, _out: Any, rows: Any, _ranks: int) -> None:
+        rows.append(row_of(2.0, 6.0))
+        if next(calls) == rivals_done:
+            raise KeyboardInterrupt
+        rows.append(row_of(3.0, 6.0, 64))
+
+    fakes = [FakeRival("first"), FakeRival("second")]
+    monkeypatch.setattr(bench, "_measure", measure)
+    monkeypatch.setattr(bench.rivals, "prepare", lambda *_: fakes)
+    file = tmp_path / "rows.json"
+    words = ["bench", "all_gather", "--ranks", "2", "--against", "mpich", "--json", str(file)]
+    assert cli.run(words) == 130
+    rows = json.loads(file.read_text())["rows"]
+    assert [row["bytes"] for row in rows] == ([8, 64] if rivals_done else [8])
+    assert {row["rival"]["name"] for row in rows} == {"first"}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import result_files
 from sennit import cli
-from sennit.cli import ranks
+from sennit.cli import ranks, tune_work
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -62,6 +62,24 @@ def test_what_was_timed_before_a_rank_failed_is_kept(
     assert cli.run(arguments) == 3
     said = capsys.readouterr().err
     assert "scatter on 2 ranks ended early: the deadline of rank 1 has passed" in said
+    assert "time scatter ranks 2 bytes 256 algorithm" in table.read_text()
+
+
+def test_what_was_timed_before_an_interrupt_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"collective": "scatter", "ranks": 2, "bytes": 512, "times_us": [1.5]}
+    row |= {"algorithm": "direct", "protocol": "slots", "tile_bytes": 0}
+
+    def measure(collective: str, *_: int) -> tuple[list[dict[str, object]], None]:
+        if collective == "gather":
+            raise KeyboardInterrupt
+        return [row], None
+
+    monkeypatch.setattr(tune_work, "measure", measure)
+    table = tmp_path / "here.tuning"
+    assert cli.run(["tune", "scatter", "gather", "--ranks", "2", "--out", str(table)]) == 130
+    assert "interrupted" in capsys.readouterr().err
     assert "time scatter ranks 2 bytes 256 algorithm" in table.read_text()
 
 

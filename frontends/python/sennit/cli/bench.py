@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sennit.cli.ranks import Start
+    from sennit.cli.rivals.rows import AloneTimes
 
 _DEFAULT_RANKS_MAX = 8
 _PROTOCOLS = ("slots", "direct")
@@ -150,7 +151,7 @@ def _measure_on_host(
     refuse_pair_beyond(ranks, options["pair"])
     orders = list(_work_orders(options, ranks, schedule))
     if options["against"]:
-        done += _measure_against(orders, options, place, ranks, output)
+        _measure_against(orders, options, place, ranks, output, done)
         return
     starts = own_starts(ranks) if place is None else start_in_place(place)
     job = {"orders": orders, "max_seconds": options["max_seconds"]}
@@ -253,8 +254,13 @@ def _measure_against(
     place: launcher.Place | None,
     ranks: int,
     output: Output | None,
-) -> list[dict[str, Any]]:
-    """One job for each rival, then the rivals by themselves."""
+    done: list[dict[str, Any]],
+) -> None:
+    """One job for each rival, then the rivals by themselves.
+
+    If it ends early, `done` gets the rows against the rivals that have been timed, or those so far
+    against the first.
+    """
     if place is not None:
         raise click.UsageError(
             f"--against starts the ranks under the rival's launcher; do not use {place.launcher}"
@@ -263,7 +269,8 @@ def _measure_against(
         raise click.UsageError("--against has no form of --pair and --window")
     if options["in_place"] and "reduce_scatter" in options["collectives"]:
         raise click.UsageError("reduce_scatter in place is another call in MPI; leave out one")
-    measured = []
+    _warn_if_busy(output)
+    measured: list[bench_against.Measured] = []
     with tempfile.TemporaryDirectory(prefix="sennit-rivals-") as folder:
         found = rivals.prepare(options["against"], ranks, Path(folder))
         orders = [bench_against.comparable(order, ranks, found) for order in orders]
@@ -276,13 +283,19 @@ def _measure_against(
                 "max_seconds": options["max_seconds"],
             }
             rows: list[dict[str, Any]] = []
-            _measure(job, rival.starts(), AgainstTable, output, rows, ranks)
-            alone = rival.time_alone(orders, rows)
+            alone: AloneTimes = {}
+            try:
+                _measure(job, rival.starts(), AgainstTable, output, rows, ranks)
+                alone = rival.time_alone(orders, rows)
+            except BaseException:
+                if not measured:
+                    measured.append(bench_against.Measured(rival.name, rival.settings, rows, alone))
+                done += bench_against.merged(measured)
+                raise
             measured.append(bench_against.Measured(rival.name, rival.settings, rows, alone))
-    merged = bench_against.merged(measured)
+    done += bench_against.merged(measured)
     if output is not None:
-        summarize(output.console, merged)
-    return merged
+        summarize(output.console, done)
 
 
 def _measure(

@@ -107,20 +107,25 @@ def command(
     repetitions = tune_work.REPETITIONS[checked is not None]
     rows: list[dict[str, Any]] = []
     failures: list[Failure] = []
-    for count in ranks:
-        for collective in names:
-            found, failure = tune_work.measure(collective, count, repetitions)
-            rows += found
-            if failure is not None:
-                failures.append(failure)
-                sys.stderr.write(f"{collective} on {count} ranks ended early: {failure}\n")
-            output.console.print(
-                f"{collective} on {count} ranks: {len(rows)} times, "
-                f"{time.monotonic() - begin:.0f} s",
-                markup=False,
-            )
-    if not rows and failures:
-        raise failures[0]
+    interrupt: KeyboardInterrupt | None = None
+    try:
+        for count in ranks:
+            for collective in names:
+                found, failure = tune_work.measure(collective, count, repetitions)
+                rows += found
+                if failure is not None:
+                    failures.append(failure)
+                    sys.stderr.write(f"{collective} on {count} ranks ended early: {failure}\n")
+                output.console.print(
+                    f"{collective} on {count} ranks: {len(rows)} times, "
+                    f"{time.monotonic() - begin:.0f} s",
+                    markup=False,
+                )
+    except KeyboardInterrupt as pressed:
+        # The times so far are a table of fewer collectives.
+        interrupt = pressed
+    if not rows and (interrupt or failures):
+        raise interrupt or failures[0]
     if file is not None:
         answer = _write(file, rows)
         _print_fits(output.console, answer)
@@ -129,6 +134,8 @@ def command(
         _print_judgement(output.console, answer)
     seconds = time.monotonic() - begin
     output.write_json({**document(rows), "seconds": seconds, **answer})
+    if interrupt:
+        raise interrupt
     return failures[0].exit_code if failures else EXIT_DONE
 
 

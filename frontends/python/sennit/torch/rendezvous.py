@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import secrets
 import time
@@ -26,7 +25,7 @@ def join(
 ) -> _core.Comm:
     """Join the ranks that have the same store, as host ranks or with the GPU `device`.
 
-    `settings` are the same on all ranks; GPU ranks have no codec.
+    `settings` are the same on all ranks.
 
     A store may hold the key of an earlier group or attempt, since programs make groups of one store
     again and torchrun keeps its store when it restarts the ranks. Rank 0 overwrites it. The others
@@ -37,8 +36,6 @@ def join(
     """
     deadline = time.monotonic() + timeout.total_seconds()
     settings = settings or Config()
-    if device != "host":
-        settings = dataclasses.replace(settings, codec=None)
     key = secrets.token_hex(16)
     place = _KEY if device == "host" else f"{_KEY}-gpus"
     if rank == 0:
