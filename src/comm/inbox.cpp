@@ -80,7 +80,8 @@ std::shared_ptr<Work> Inbox::find_recv(int peer, const CallWords& words) {
   }
   const auto of_peer = queues_.pairs.find(WorkQueues::recv_from(peer));
   const bool is_waited_for = of_peer != queues_.pairs.end() && !of_peer->second.empty();
-  const auto& waiting = is_waited_for ? of_peer->second : queues_.pairs.at(WorkQueues::recv_from(kAnyRank));
+  const auto& waiting =
+      is_waited_for ? of_peer->second : queues_.pairs.at(WorkQueues::recv_from(kAnyRank));
   return new_recv(peer, words, *waiting.front());
 }
 
