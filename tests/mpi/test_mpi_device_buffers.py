@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -108,7 +109,8 @@ def test_calls_of_nccl_come_between_those_of_mpi(installed: Installed) -> None:
 
 def test_programs_are_told_that_buffers_may_be_in_gpu_memory(installed: Installed) -> None:
     program = installed.compile("query", HERE / "query.c", "-ldl")
-    with_driver = {"LD_LIBRARY_PATH": str(installed.folder)}
+    places = [str(installed.folder), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    with_driver = {"LD_LIBRARY_PATH": ":".join(places)}
     assert installed.start(program, environment=with_driver).stdout == "cuda 1 1\n"
     assert installed.start(program).stdout == ("cuda 1 1\n" if GPUS else "cuda 0 0\n")
     off = with_driver | {"SENNIT_MPI": "off"}
