@@ -44,6 +44,7 @@ OVERLAP_SIZES = [size << 20 for size in (1, 16, 32, 64, 256)]
 GPU_RUNS = ("gpu-h200x4", "gpu-h200x2")
 SUITES_RUN = "mpi-suites"
 SUITES = {
+    "mpi4py": "mpi4py 4.1.2, whole, without spawn",
     "coll": "MPICH's `test/mpi/coll`",
     "osu": "OSU collectives",
     "imb": "IMB-MPI1, IMB-NBC",
@@ -51,6 +52,7 @@ SUITES = {
     "speed3d": "heFFTe",
     "hpcg": "HPCG, miniFE, HPCC",
     "minife": "HPCG, miniFE, HPCC",
+    "lammps": "LAMMPS",
     "fft": "mpi4py-fft",
     "hpcc": "HPCG, miniFE, HPCC",
 }

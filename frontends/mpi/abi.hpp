@@ -44,7 +44,6 @@ struct Mpich {
   static constexpr int kErrTruncate = 14;
   static constexpr int kErrOther = 15;
   static constexpr int kRoot = -3;
-  static constexpr int kThreadMultiple = 3;
   static constexpr int kAnySource = -2;
   static constexpr int kUndefined = -32766;
   static constexpr int kCombinerNamed = 1;
@@ -97,7 +96,6 @@ struct OpenMpi {
   static constexpr int kErrTruncate = 15;
   static constexpr int kErrOther = 16;
   static constexpr int kRoot = -4;
-  static constexpr int kThreadMultiple = 3;
   static constexpr int kAnySource = -1;
   static constexpr int kUndefined = -32766;
   static constexpr int kCombinerNamed = 0;
@@ -162,7 +160,6 @@ struct Standard {
   static constexpr int kErrTruncate = 15;
   static constexpr int kErrOther = 16;
   static constexpr int kRoot = -4;
-  static constexpr int kThreadMultiple = 4096;
   static constexpr int kAnySource = -1;
   static constexpr int kUndefined = -32766;
   static constexpr int kCombinerNamed = 101;

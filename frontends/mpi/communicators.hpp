@@ -418,8 +418,10 @@ class Communicators {
         [&]() -> std::string {
           int level = 0;
           functions_.mpi.query_thread(&level);
-          // In one stream, calls of threads on two communicators would wait for each other.
-          if (level == Abi::kThreadMultiple) {
+          // Another thread may put work into the default stream, or into one that waits for it, for
+          // which other ranks wait before they make this call.
+          constexpr int kOneThread = 0;  // MPI_THREAD_SINGLE, in every ABI
+          if (level != kOneThread) {
             member.gpus.stream = Cuda::Scope(cuda, {.device = gpu}).stream_for_calls();
           }
           return {};

@@ -1,10 +1,10 @@
 // Cuda: the CUDA driver of the process, for buffers that the MPI cannot read.
 //
-// It is never loaded from here: a process that has device memory has loaded it. Copies have streams
+// It is not loaded for calls: a process that has device memory has loaded it. Copies have streams
 // that wait for no stream of the program, as calls of two threads would wait for each other there.
 // Instead, a call first waits until the default stream has ended what the program has put there,
 // and in streams that it waits for. What is in others, the program has waited for, as with an MPI
-// that knows CUDA. Calls that GPUs run are in the default stream unless several threads may call.
+// that knows CUDA. Calls that GPUs run are in the default stream where the process has one thread.
 #pragma once
 
 #include <link.h>

@@ -35,9 +35,9 @@ constexpr Clock::duration kSleepBetweenHooks = microseconds(200);
 // asks the system after each card and takes longer than a look at the clock.
 constexpr int kRoundsPerClock = 16;
 
-// Rounds of a call that returns without waiting: as a message fills its slots in, which are four by
-// default. It ends sooner when nothing moves. More would keep it for as long as a peer goes along.
-constexpr int kFarRounds = 8;
+// Rounds of a call that returns without waiting: in one a message fills one of its slots, which are
+// four by default. It ends sooner when nothing moves. More would keep it while a peer goes along.
+constexpr int kFarRounds = 32;
 
 // An idle round of a card costs more than one of a call.
 constexpr unsigned kRoundsPerRails = 16;

@@ -92,6 +92,15 @@ std::string_view rule_for(std::span<const Rule> rules,
   return algorithm.empty() ? usual : algorithm;
 }
 
+// A message that does not fit into its slots would stand still while its sender computes. A fetch
+// asks nothing of the sender: the receiver of 1 MB from a rank that computed for 500 ms waited for
+// 500 ms, and now for 0.3. Two such messages, there and back, take 0.75 of the time by slots with
+// 512 KB, and 0.9 with 64 MB.
+bool is_beyond_slots(Collective collective, std::int64_t bytes, const HostFacts& facts) {
+  return collective == Collective::kSendRecv &&
+         bytes > static_cast<std::int64_t>(facts.slots * facts.slot_bytes);
+}
+
 // Where one copy out of the sender's memory (path cma) beats two copies through slots. It seldom
 // does: the system walks and pins every page of the sender, and copies at 3.6 GB/s where a way
 // through slots that stay in the caches brings 6 to 9, because each of two cores does half of it.
@@ -109,13 +118,8 @@ std::string_view rule_for(std::span<const Rule> rules,
 // all_to_all by one copy again (5048, 4778; bench/results, `host-tune`).
 //
 // Two ranks gain by one copy while their buffers lie in the caches. On an AMD EPYC (Zen 4) with 2
-// cores all_gather and all_to_all of parts of 64 KB to 4 MB take 0.72 to 0.95 of the time by slots,
+// cores all_gather and all_to_all of parts of 64 KB to 2 MB take 0.72 to 0.95 of the time by slots,
 // of 16 MB 1.5 to 1.8; where each call has other buffers, out of memory, 1.05 to 1.26.
-//
-// A message that does not fit into its slots would stand still while its sender computes. A fetch
-// asks nothing of the sender: the receiver of 1 MB from a rank that computed for 500 ms waited for
-// 500 ms, and now for 0.3. Two such messages, there and back, take 0.73 of the time by slots with
-// 512 KB, and 0.9 with 64 MB.
 bool prefers_one_copy(Collective collective,
                       int ranks,
                       std::int64_t bytes,
@@ -123,8 +127,8 @@ bool prefers_one_copy(Collective collective,
   if (ranks == 2 && (collective == Collective::kAllGather || collective == Collective::kAllToAll)) {
     return bytes >= 64 * kKilo && bytes <= 2048 * kKilo;
   }
-  if (collective == Collective::kSendRecv) {
-    return bytes > static_cast<std::int64_t>(facts.slots * facts.slot_bytes);
+  if (is_beyond_slots(collective, bytes, facts)) {
+    return true;
   }
   constexpr int kMostRanksBySlots = 4;
   constexpr std::int64_t kOneCopyFromBytes = 512 * kKilo;
@@ -322,7 +326,11 @@ Result<Choice> choose(Collective collective,
                       const CallRequest& request,
                       const HostFacts& facts) {
   Choice choice;
-  if (const Timing* best = measured_best(collective, shape, bytes, request, facts)) {
+  // A table knows times alone, not that a sender may be away.
+  const Timing* const best = facts.cma && is_beyond_slots(collective, bytes, facts)
+                                 ? nullptr
+                                 : measured_best(collective, shape, bytes, request, facts);
+  if (best != nullptr) {
     choice.algorithm = best->algorithm;
     choice.direct = best->direct;
     choice.tile_bytes = best->tile_bytes > 0 ? best->tile_bytes : default_tile(best->direct, facts);
@@ -369,7 +377,7 @@ Result<Choice> choose(Collective collective,
                 "a call whose lengths vary takes one path, shm or cma, not '{}'",
                 request.path);
   }
-  const bool is_message = collective == Collective::kSendRecv && choice.direct;
+  const bool is_message = collective == Collective::kSendRecv && choice.direct && !choice.slots_too;
   choice.tile_bytes = request.tile_bytes > 0 ? request.tile_bytes
                       : is_message           ? tile_of_message(bytes)
                                              : default_tile(choice.direct, facts);

@@ -33,7 +33,8 @@ class SlotStores {
  public:
   // Plain stores below this rate are slow: half of what threads of one core reach. On processors of
   // Intel, whose streaming stores are slower, half of what cores with one last-level cache reach.
-  static double slow_bytes_per_ns() { return is_intel() ? 4 : 14; }
+  // Without AVX2 there are none.
+  static double slow_bytes_per_ns() { return !has_avx2() ? 0 : is_intel() ? 4 : 14; }
 
   explicit SlotStores(double slow_bytes_per_ns = SlotStores::slow_bytes_per_ns())
       : slow_bytes_per_ns_(slow_bytes_per_ns) {}

@@ -122,8 +122,10 @@ def command(
                     markup=False,
                 )
     except KeyboardInterrupt as pressed:
-        # The times so far are a table of fewer collectives.
+        # The times so far are a table of fewer collectives, which takes no other's place.
         interrupt = pressed
+        if file is not None and file.exists() and file.stat().st_size > 0:
+            file = file.with_name(f"{file.name}.partial")
     if not rows and (interrupt or failures):
         raise interrupt or failures[0]
     if file is not None:

@@ -17,7 +17,7 @@ for a moment then disturbs no way alone."""
 
 _SIZES = [256, 4 << 10, 32 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20]
 _TILES = {"slots": (0, 16 << 10), "direct": (0, 256 << 10, 4 << 20)}
-"""0 is the default tile: a slot, or 1 MB."""
+"""0 is the default tile: a slot, or 4 MB."""
 
 _CHAIN_SIZES = [256 << 10, 1 << 20, 4 << 20, 16 << 20]  # some of the above
 _CHAIN_TILES = {
