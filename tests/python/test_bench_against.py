@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from sennit import cli
-from sennit.cli import bench
+from sennit.cli import bench, rivals
 from sennit.cli.against_table import is_off
 from sennit.cli.bench_against import Measured, merged
 from sennit.cli.failure import Failure
@@ -254,7 +254,7 @@ def test_rows_before_an_interrupt_are_kept(
 
     fakes = [FakeRival("first"), FakeRival("second")]
     monkeypatch.setattr(bench, "_measure", measure)
-    monkeypatch.setattr(bench.rivals, "prepare", lambda *_: fakes)
+    monkeypatch.setattr(rivals, "prepare", lambda *_: fakes)
     file = tmp_path / "rows.json"
     words = ["bench", "all_gather", "--ranks", "2", "--against", "mpich", "--json", str(file)]
     assert cli.run(words) == 130
