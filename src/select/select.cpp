@@ -137,7 +137,7 @@ bool prefers_one_copy(Collective collective,
 }
 
 // A fetch of a tile is one system call, so tiles are large. all_gather of parts of 2 MB takes 294
-// us in one tile and 401 in two (`host-2-one-copy`).
+// us in one tile and 401 in two.
 constexpr std::int64_t kDirectTileBytes = 4096 * kKilo;
 
 // All of a message: a sender says where a tile lies once the one before has been fetched, for which

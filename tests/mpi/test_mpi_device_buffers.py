@@ -107,7 +107,7 @@ def test_calls_of_nccl_come_between_those_of_mpi(installed: Installed) -> None:
     assert passed(run) == ["with_nccl"], run.stdout
 
 
-def test_programs_are_told_that_buffers_may_be_in_gpu_memory(installed: Installed) -> None:
+def test_the_mpi_says_that_buffers_may_be_in_gpu_memory(installed: Installed) -> None:
     program = installed.compile("query", HERE / "query.c", "-ldl")
     places = [str(installed.folder), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     with_driver = {"LD_LIBRARY_PATH": ":".join(places)}
