@@ -156,6 +156,7 @@ extern "C" __attribute__((visibility("hidden"), used)) void sennit_mpi_fill_slot
 }
 
 // Programs ask this before they pass buffers in GPU memory.
+// NOLINTBEGIN(readability-identifier-naming): names of MPICH and Open MPI
 extern "C" __attribute__((visibility("default"))) int MPIX_Query_cuda_support() {
   return answer_of_mpi("MPIX_Query_cuda_support") != 0 ||
                  function_of_front<int (*)()>("sennit_mpi_takes_cuda")() != 0
@@ -174,3 +175,4 @@ extern "C" __attribute__((visibility("default"))) int MPIX_GPU_query_support(int
   *is_supported = MPIX_Query_cuda_support();
   return 0;
 }
+// NOLINTEND(readability-identifier-naming)

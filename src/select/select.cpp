@@ -320,17 +320,36 @@ Result<PathChoice> parse_path_choice(std::string_view text) {
   return policy.ok() ? Result(PathChoice{.policy = *policy}) : Result<PathChoice>(policy.status());
 }
 
+// A table knows times alone, not that a sender may be away.
+const Timing* measured_way(Collective collective,
+                           const Shape& shape,
+                           std::int64_t bytes,
+                           const CallRequest& request,
+                           const HostFacts& facts) {
+  return facts.cma && is_beyond_slots(collective, bytes, facts)
+             ? nullptr
+             : measured_best(collective, shape, bytes, request, facts);
+}
+
+std::int64_t tile_of(const Choice& choice,
+                     Collective collective,
+                     std::int64_t bytes,
+                     const CallRequest& request,
+                     const HostFacts& facts) {
+  if (request.tile_bytes > 0) {
+    return request.tile_bytes;
+  }
+  const bool is_fetched = collective == Collective::kSendRecv && choice.direct && !choice.slots_too;
+  return is_fetched ? tile_of_message(bytes) : default_tile(choice.direct, facts);
+}
+
 Result<Choice> choose(Collective collective,
                       const Shape& shape,
                       std::int64_t bytes,
                       const CallRequest& request,
                       const HostFacts& facts) {
   Choice choice;
-  // A table knows times alone, not that a sender may be away.
-  const Timing* const best = facts.cma && is_beyond_slots(collective, bytes, facts)
-                                 ? nullptr
-                                 : measured_best(collective, shape, bytes, request, facts);
-  if (best != nullptr) {
+  if (const Timing* const best = measured_way(collective, shape, bytes, request, facts)) {
     choice.algorithm = best->algorithm;
     choice.direct = best->direct;
     choice.tile_bytes = best->tile_bytes > 0 ? best->tile_bytes : default_tile(best->direct, facts);
@@ -377,10 +396,7 @@ Result<Choice> choose(Collective collective,
                 "a call whose lengths vary takes one path, shm or cma, not '{}'",
                 request.path);
   }
-  const bool is_message = collective == Collective::kSendRecv && choice.direct && !choice.slots_too;
-  choice.tile_bytes = request.tile_bytes > 0 ? request.tile_bytes
-                      : is_message           ? tile_of_message(bytes)
-                                             : default_tile(choice.direct, facts);
+  choice.tile_bytes = tile_of(choice, collective, bytes, request, facts);
   return choice;
 }
 
