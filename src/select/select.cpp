@@ -309,17 +309,6 @@ bool has_stored_messages(const Schedule& schedule) {
   return schedule.channels.empty();
 }
 
-}  // namespace
-
-Result<PathChoice> parse_path_choice(std::string_view text) {
-  if (text == "claimed" || text == "dynamic") {
-    return PathChoice{.sharing = text == "claimed" ? Sharing::kClaimed : Sharing::kDynamic,
-                      .policy = {}};
-  }
-  const Result<PathPolicy> policy = parse_path_policy(text);
-  return policy.ok() ? Result(PathChoice{.policy = *policy}) : Result<PathChoice>(policy.status());
-}
-
 // A table knows times alone, not that a sender may be away.
 const Timing* measured_way(Collective collective,
                            const Shape& shape,
@@ -341,6 +330,17 @@ std::int64_t tile_of(const Choice& choice,
   }
   const bool is_fetched = collective == Collective::kSendRecv && choice.direct && !choice.slots_too;
   return is_fetched ? tile_of_message(bytes) : default_tile(choice.direct, facts);
+}
+
+}  // namespace
+
+Result<PathChoice> parse_path_choice(std::string_view text) {
+  if (text == "claimed" || text == "dynamic") {
+    return PathChoice{.sharing = text == "claimed" ? Sharing::kClaimed : Sharing::kDynamic,
+                      .policy = {}};
+  }
+  const Result<PathPolicy> policy = parse_path_policy(text);
+  return policy.ok() ? Result(PathChoice{.policy = *policy}) : Result<PathChoice>(policy.status());
 }
 
 Result<Choice> choose(Collective collective,
