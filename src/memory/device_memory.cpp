@@ -14,7 +14,7 @@ void warn_of_turns(const DeviceBootstrap& bootstrap) {
       if (bootstrap.run_in_turn(a, b)) {
         SENNIT_WARN("device",
                     "{} and {} are processes that share a GPU, which runs their kernels in turn: "
-                    "a call takes from 40 us to milliseconds. Start CUDA's Multi-Process Service "
+                    "a call takes from 20 us to milliseconds. Start CUDA's Multi-Process Service "
                     "before the ranks (nvidia-cuda-mps-control -d), or give each a GPU",
                     bootstrap.describe(a),
                     bootstrap.describe(b));

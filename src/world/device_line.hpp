@@ -43,6 +43,7 @@ struct AgreementLine {
   std::atomic<std::uint64_t> offered{0};  // number of the agreement, from 1
   std::atomic<std::uint64_t> judged{0};   // twice that number, plus 1 for yes
   bool takes_part = false;                // this rank could run the call with copy engines
+  bool is_idle = false;                   // its stream has nothing to do before the call
   BufferOffer input;
   BufferOffer output;
   BufferOffer staging;

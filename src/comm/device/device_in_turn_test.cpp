@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 namespace sennit::tests {
@@ -137,6 +139,49 @@ TEST_F(InTurn, ABarrierWaitsForTheLast) {
     rank.finish();
     EXPECT_TRUE(gate.has_ended());
     EXPECT_EQ(rank.launches(), 0);
+  });
+}
+
+// Where no stream has anything to do, hosts wait for the leader.
+TEST_F(InTurn, StreamsOfIdleMembersGetNothing) {
+  run([this](Rank& rank) {
+    fill_parts(rank);
+    const Operation op = operation(rank, Collective::kAllGather, 0);
+    ASSERT_TRUE(rank.call(op).ok());  // maps the buffers
+    rank.finish();
+    for (int i = 0; i < 5; ++i) {
+      std::memset(rank.recv, 0xa5, kCount * kRanks);
+      meet();
+      const int walked = rank.cuda->calls("walk_words");
+      ASSERT_TRUE(rank.call(op).ok());
+      EXPECT_EQ(rank.cuda->calls("walk_words") > walked, rank.rank == 0);
+      rank.finish();
+      check(rank, op);
+    }
+  });
+}
+
+TEST_F(InTurn, AStreamWaitsWhereTheLeaderTakesLong) {
+  std::atomic<int> waiting = 0;
+  run([&](Rank& rank) {
+    fill_parts(rank);
+    const Operation op = operation(rank, Collective::kAllGather, 0);
+    ASSERT_TRUE(rank.call(op).ok());
+    rank.finish();
+    std::memset(rank.recv, 0xa5, kCount * kRanks);
+    meet();
+    rank.cuda->watch([&](const FakeCuda::Issued& issued) {
+      if (rank.rank != 0 && issued.what == FakeCuda::Issued::What::kWalk) {
+        ++waiting;
+      }
+      while (rank.rank == 0 && waiting < kRanks - 1) {
+        std::this_thread::yield();
+      }
+    });
+    ASSERT_TRUE(rank.call(op).ok());
+    rank.cuda->watch(nullptr);
+    rank.finish();
+    check(rank, op);
   });
 }
 

@@ -197,6 +197,8 @@ class CudaDriver {
   virtual Status walk_words(std::span<const WordStep> steps, void* stream) = 0;
 
   virtual Result<bool> is_capturing(void* stream) = 0;
+  // Whether all that was put into a stream, which does not capture, has ended.
+  virtual Result<bool> is_idle(void* stream) = 0;
   virtual Status synchronize(void* stream) = 0;
 };
 

@@ -36,13 +36,7 @@ Status Events::wait_for(void* event, void* stream) {
 Result<bool> Events::has_passed(void* event) {
   const CaptureScope outside;
   SENNIT_RETURN_IF_ERROR(outside.status());
-  const cudaError_t error = cudaEventQuery(to_event(event));
-  if (error == cudaErrorNotReady) {
-    (void)cudaGetLastError();
-    return false;
-  }
-  SENNIT_RETURN_IF_ERROR(to_status(error, "querying an event"));
-  return true;
+  return has_ended(cudaEventQuery(to_event(event)), "querying an event");
 }
 
 Result<std::optional<double>> Events::elapsed_us(void* begin, void* end) {

@@ -50,6 +50,7 @@ void Agreement::offer(const Request& request) {
   mine.output = line_of(request.output);
   mine.staging = line_of(request.staging);
   mine.takes_part = request.takes_part && (request.takes_slow || !mine.output.is_slow_to_copy);
+  mine.is_idle = request.is_idle;
   mine.scalar = request.scalar;
   mine.retired = {};
   for_each_offer(mine, [&](const BufferOffer& offered) {
@@ -86,6 +87,15 @@ bool Agreement::has_news() const {
     }
   }
   return false;
+}
+
+bool Agreement::are_all_idle() const {
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    if (!line(rank).is_idle) {
+      return false;
+    }
+  }
+  return true;
 }
 
 Status Agreement::map_all(std::vector<stream::Buffers>& buffers) {
@@ -125,8 +135,8 @@ Result<bool> Agreement::do_all_agree(bool mine, const std::function<Status()>& t
   return judge(mine, trouble);
 }
 
-Result<std::optional<std::vector<stream::Buffers>>> Agreement::reach(const Request& request) {
-  using Answer = std::optional<std::vector<stream::Buffers>>;
+Result<std::optional<Agreement::Reached>> Agreement::reach(const Request& request) {
+  using Answer = std::optional<Reached>;
   ++number_;
   offer(request);
   // A rank that makes another call never comes; the watch names both calls meanwhile.
@@ -145,19 +155,19 @@ Result<std::optional<std::vector<stream::Buffers>>> Agreement::reach(const Reque
     return Answer();
   }
   const bool news = has_news();
-  std::vector<stream::Buffers> buffers;
+  Reached reached{.are_all_idle = are_all_idle()};
   if (!news) {
-    SENNIT_RETURN_IF_ERROR(map_all(buffers));  // finds them
-    return Answer(std::move(buffers));
+    SENNIT_RETURN_IF_ERROR(map_all(reached.buffers));  // finds them
+    return Answer(std::move(reached));
   }
-  const bool yes = !request.is_capturing && map_all(buffers).ok();
+  const bool yes = !request.is_capturing && map_all(reached.buffers).ok();
   SENNIT_ASSIGN_OR_RETURN(const bool all, judge(yes, request.trouble));
   if (!all) {
     return Answer();
   }
   for_each_offer(line(world_.rank()),
                  [&](const BufferOffer& offered) { buffers_.confirm(offered.id); });
-  return Answer(std::move(buffers));
+  return Answer(std::move(reached));
 }
 
 }  // namespace sennit

@@ -41,12 +41,17 @@ class Agreement {
     decltype(Scaling::scalar) scalar{};
     bool takes_part = true;
     bool takes_slow = true;     // also an output that is slow to copy
+    bool is_idle = false;       // this rank's stream has nothing to do before the call
     bool is_capturing = false;  // nothing may be mapped now
     // Asked while waiting: why it is in vain, or ok.
     std::function<Status()> trouble;
   };
-  // By rank; none when copy engines do not run this call, which all ranks then know.
-  Result<std::optional<std::vector<stream::Buffers>>> reach(const Request& request);
+  struct Reached {
+    std::vector<stream::Buffers> buffers;  // by rank
+    bool are_all_idle = false;             // the streams of all ranks
+  };
+  // None when copy engines do not run this call, which all ranks then know.
+  Result<std::optional<Reached>> reach(const Request& request);
 
   // Whether all ranks, which all ask, say yes.
   Result<bool> do_all_agree(bool mine, const std::function<Status()>& trouble);
@@ -61,6 +66,7 @@ class Agreement {
   Status map_all(std::vector<stream::Buffers>& buffers);
   [[nodiscard]] bool is_possible() const;
   [[nodiscard]] bool has_news() const;
+  [[nodiscard]] bool are_all_idle() const;
 
   World& world_;
   PeerBuffers& buffers_;

@@ -2,7 +2,10 @@
 
 #include "base/log.hpp"
 #include "exec/stream/copies.hpp"
+#include "exec/stream/leader_operations.hpp"
+#include "exec/stream/leader_wait.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -164,6 +167,52 @@ bool CopyEngines::can_reduce(const Call& call, const stream::Extent& extent, boo
   return status.ok();
 }
 
+bool CopyEngines::becomes_idle(void* stream) {
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point until =
+      impatient_calls_ > 0 ? now
+                           : std::max(idle_by_, now + stream::idle_patience(world_.size()));
+  for (;;) {
+    const Result<bool> idle = driver_.is_idle(stream);
+    if (!idle.ok() || *idle || Clock::now() >= until) {
+      return idle.ok() && *idle;
+    }
+  }
+}
+
+// Waiting in vain delays all, so all do it in the same calls, and seldom. Several in a row, since
+// the GPU may have to change to the leader's process first, which makes one call late.
+void CopyEngines::note_idle(bool are_all_idle) {
+  constexpr int kInVain = 3;
+  constexpr int kImpatientCalls = 32;
+  if (impatient_calls_ > 0) {
+    --impatient_calls_;
+    return;
+  }
+  in_vain_ = are_all_idle ? 0 : in_vain_ + 1;
+  if (in_vain_ == kInVain) {
+    in_vain_ = 0;
+    impatient_calls_ = kImpatientCalls;
+  }
+}
+
+bool CopyEngines::await_leader_on_host(std::uint64_t number, std::size_t bytes) {
+  const std::chrono::nanoseconds patience =
+      stream::leader_patience(world_.size(), world_.size() * static_cast<std::int64_t>(bytes));
+  const Clock::time_point until = Clock::now() + patience;
+  if (world_.rank() == stream::kLeader) {
+    idle_by_ = until;
+    return false;
+  }
+  stream::RankWords& own = world_.stream_words()[world_.rank()];
+  if (patience.count() == 0 || !stream::await_leader(own, until)) {
+    return false;
+  }
+  // Partner: has_calls().
+  std::atomic_ref(own.ended).store(number, std::memory_order_release);
+  return true;
+}
+
 Result<bool> CopyEngines::run(const Call& call) {
   const Operation& op = call.operation;
   const stream::PlanProgram& program = call.program;
@@ -179,16 +228,22 @@ Result<bool> CopyEngines::run(const Call& call) {
   }
   request.scalar = op.scaling.scalar;
   request.takes_slow = op.request.name_a_way();
-  SENNIT_ASSIGN_OR_RETURN(const auto peers, agreement_.reach(request));
-  if (!peers) {
+  const bool is_led = !program.by_leader.empty();
+  request.is_idle = is_led && !capturing && becomes_idle(call.stream);
+  SENNIT_ASSIGN_OR_RETURN(const auto reached, agreement_.reach(request));
+  if (!reached) {
     return false;
+  }
+  if (is_led) {
+    note_idle(reached->are_all_idle);
   }
   stream::StreamCall streamed{.input = static_cast<const std::byte*>(op.send),
                               .output = static_cast<std::byte*>(op.recv),
-                              .peers = *peers,
+                              .peers = reached->buffers,
                               .count = extent.count,
                               .element_bytes = extent.element_bytes,
                               .deadline_ms = call.deadline_ms,
+                              .are_all_idle = reached->are_all_idle,
                               .is_captured = capturing};
   if (is_reduction(op.collective)) {
     streamed.reduction = stream::reduction_kernel(op.dtype, op.op);
@@ -199,6 +254,10 @@ Result<bool> CopyEngines::run(const Call& call) {
     streamed.copy = stream::copies_kernel();
   }
   SENNIT_ASSIGN_OR_RETURN(streamed.number, begin_call(capturing));
+  if (streamed.are_all_idle &&
+      await_leader_on_host(streamed.number, needs.input_bytes + needs.output_bytes)) {
+    return true;
+  }
   if (const Status status = engine_->run(program, streamed, call.stream); !status.ok()) {
     end_begun_call(streamed.number, call.stream);
     return status;

@@ -85,6 +85,14 @@ class CopyEngines {
   // As far as this rank knows.
   bool can_run(const Call& call, const stream::Extent& extent, bool is_capturing);
   bool can_reduce(const Call& call, const stream::Extent& extent, bool is_capturing);
+  // Whether the call's stream has nothing to do, or soon: programs put events before and behind
+  // their calls, and the last call may be there still.
+  bool becomes_idle(void* stream);
+  // What all ranks have found.
+  void note_idle(bool are_all_idle);
+  // Of a call before which all streams were idle, with so many bytes of input and output on each
+  // rank: whether the host has seen its end, so that its stream gets nothing.
+  bool await_leader_on_host(std::uint64_t number, std::size_t bytes);
 
   CudaDriver& driver_;
   const DeviceMemory& memory_;
@@ -97,6 +105,9 @@ class CopyEngines {
   std::unique_ptr<MessageCopies> messages_;
   PeerBuffers buffers_;
   Agreement agreement_;
+  Clock::time_point idle_by_;       // when the leader's last call should have ended
+  int in_vain_ = 0;                 // calls in a row for which hosts waited for their streams so
+  int impatient_calls_ = 0;         // the next calls, for which they do not
   Clock::time_point seen_at_;
   std::atomic<std::uint64_t> calls_ = 0;  // so far, but of those in graphs
   std::atomic<bool> is_closed_ = false;

@@ -106,21 +106,25 @@ void append_by_leader(std::span<const StreamProgram> programs,
                       int rank,
                       const StreamCall& call,
                       OperationList& list) {
-  constexpr int kChannel = 0;
   OperationWriter writer(list);
   writer.put(kUsersStream, StoreFlag{running_flag(rank), running_word(0, call.deadline_ms)});
+  const auto ready = [](int member) {
+    return ready_flag(kLeader, member, kLeadersChannel, /*piece=*/0);
+  };
   if (rank != kLeader) {
-    writer.fill(kUsersStream, ready_flag(kLeader, rank, kChannel, /*piece=*/0));
-    writer.consume(kUsersStream, done_flag(rank, kLeader, kChannel));
+    if (!call.are_all_idle) {
+      writer.fill(kUsersStream, ready(rank));
+    }
+    writer.consume(kUsersStream, done_flag(rank, kLeader, kLeadersChannel));
     return end_call(writer, rank, call.number);
   }
   const auto ranks = static_cast<int>(programs.size());
-  for (int member = 1; member < ranks; ++member) {
-    writer.consume(kUsersStream, ready_flag(kLeader, member, kChannel, /*piece=*/0));
+  for (int member = 1; member < ranks && !call.are_all_idle; ++member) {
+    writer.consume(kUsersStream, ready(member));
   }
   LeaderOperations(programs, call, writer).run();
   for (int member = 1; member < ranks; ++member) {
-    writer.fill(kUsersStream, done_flag(member, kLeader, kChannel));
+    writer.fill(kUsersStream, done_flag(member, kLeader, kLeadersChannel));
   }
   end_call(writer, rank, call.number);
 }

@@ -2,7 +2,8 @@
 // from one rank's kernels or copies to another's takes 140 us on an H100, so rank 0, the leader,
 // runs what all ranks have to do: with their buffers mapped it reaches into the memory of all. The
 // streams of the others say that their buffers are ready, and wait until all is done; a stream that
-// waits for a word takes no time of the GPU.
+// waits for a word takes no time of the GPU. Where no stream had anything to do when the hosts met,
+// all buffers were ready then (StreamCall::are_all_idle).
 #pragma once
 
 #include "exec/stream/operation_list.hpp"
@@ -14,6 +15,7 @@
 namespace sennit::stream {
 
 inline constexpr int kLeader = 0;
+inline constexpr int kLeadersChannel = 0;
 
 // Appends what the stream of `rank` gets. `programs`: of all ranks, by rank; what others contribute
 // to a reduction is read where it lies.

@@ -27,7 +27,9 @@ std::vector<StreamProgram> programs_of(Collective collective, const Shape& shape
   return programs;
 }
 
-OperationList operations_of(const std::vector<StreamProgram>& programs, int rank) {
+OperationList operations_of(const std::vector<StreamProgram>& programs,
+                            int rank,
+                            bool are_all_idle = false) {
   static constexpr char kKernel = 0;
   std::vector<Buffers> peers(programs.size());
   for (std::size_t peer = 0; peer < peers.size(); ++peer) {
@@ -39,7 +41,8 @@ OperationList operations_of(const std::vector<StreamProgram>& programs, int rank
                         .peers = peers,
                         .count = 1000,
                         .copy = &kKernel,
-                        .number = 1};
+                        .number = 1,
+                        .are_all_idle = are_all_idle};
   OperationList list;
   append_by_leader(programs, rank, call, list);
   return list;
@@ -59,6 +62,19 @@ TEST(LeaderOperations, OneKernelSumsAndMembersOnlyWait) {
     EXPECT_EQ(count<ReduceBytes>(list), rank == kLeader ? 1 : 0);
     EXPECT_EQ(count<CopyBytes>(list), 0);
     EXPECT_EQ(count<AwaitFlag>(list), rank == kLeader ? 4 : 1);
+  }
+}
+
+TEST(LeaderOperations, NobodyWaitsForStreamsThatWereIdle) {
+  const std::vector<StreamProgram> programs = programs_of(Collective::kAllReduce, {.ranks = 5});
+  for (int rank = 0; rank < 5; ++rank) {
+    const OperationList list = operations_of(programs, rank, /*are_all_idle=*/true);
+    EXPECT_EQ(count<AwaitFlag>(list), rank == kLeader ? 0 : 1);  // a member for the leader
+    const auto fills_ready = [&](const Operation& operation) {
+      const auto* const store = std::get_if<StoreFlag>(&operation.what);
+      return store != nullptr && store->flag == ready_flag(kLeader, rank, kLeadersChannel, 0);
+    };
+    EXPECT_EQ(std::ranges::count_if(list.operations, fills_ready), 0);
   }
 }
 

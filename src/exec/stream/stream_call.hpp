@@ -34,6 +34,8 @@ struct StreamCall {
   const void* copy = nullptr;
   std::uint64_t number = 0;       // that RankWords::ended says at the end; 0: of a graph
   std::uint32_t deadline_ms = 0;  // that RankWords::running says meanwhile; 0: none
+  // When the hosts met, the streams of all ranks had nothing to do before the call.
+  bool are_all_idle = false;
   // The stream captures: a graph forgets in which order its operations were issued, so what relies
   // on it has to be said by events.
   bool is_captured = false;

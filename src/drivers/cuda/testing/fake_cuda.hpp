@@ -189,6 +189,7 @@ class FakeCuda final : public CudaDriver, public CudaSharing, public CudaEvents 
   Status walk_words(std::span<const WordStep> steps, void* stream) override;
   Status call_host(void (*act)(void*), void* argument, void* stream) override;
   Result<bool> is_capturing(void* stream) override;
+  Result<bool> is_idle(void* stream) override;
   Status synchronize(void* stream) override;
 
  private:

@@ -363,6 +363,11 @@ Result<bool> FakeCuda::is_capturing(void* stream) {
   return to_stream(stream)->capture != nullptr;
 }
 
+Result<bool> FakeCuda::is_idle(void* stream) {
+  SENNIT_RETURN_IF_ERROR(enter("is_idle"));
+  return to_stream(stream)->queue().is_idle();
+}
+
 Status FakeCuda::synchronize(void* stream) {
   SENNIT_RETURN_IF_ERROR(enter("synchronize"));
   to_stream(stream)->queue().drain();
