@@ -29,7 +29,6 @@ constexpr std::array kSizes = {
     Size{"copy_engines.reduce_scatter", &GpuProfile::reduce_scatter_copies_from_bytes},
     Size{"copy_engines.broadcast", &GpuProfile::broadcast_copies_from_bytes},
     Size{"copy_engines.send_recv", &GpuProfile::message_copies_from_bytes},
-    Size{"shared_reads", &GpuProfile::shared_reads_from_bytes},
     Size{"one_sided", &GpuProfile::puts_from_bytes},
     Size{"one_sided.send_recv", &GpuProfile::message_puts_from_bytes},
     Size{"host_copy_engines.send_recv", &GpuProfile::host_message_copies_from_bytes},
@@ -81,9 +80,10 @@ class Parser {
     if (kind == "host_share") {
       return read_host_share();
     }
-    if (kind == "reads") {
-      return read_few_blocks(
-          kind, {Collective::kAllReduce, Collective::kReduceScatter}, profile_.reads);
+    if (kind == "reads" || kind == "shared_reads") {
+      return read_few_blocks(kind,
+                             {Collective::kAllReduce, Collective::kReduceScatter},
+                             kind == "reads" ? profile_.reads : profile_.shared_reads);
     }
     if (kind == "puts") {
       return read_few_blocks(kind, {Collective::kAllGather, Collective::kAllToAll}, profile_.puts);
@@ -96,7 +96,7 @@ class Parser {
     }
     return in_.refuse(
         "'{}' is no kind of line; there are: name, gpus, compute_capability, measured_on, size, "
-        "packets, host_share, reads, puts, host_copies, codec, first_dynamic_share",
+        "packets, host_share, reads, shared_reads, puts, host_copies, codec, first_dynamic_share",
         kind);
   }
 

@@ -70,8 +70,9 @@ struct GpuProfile {
   // Rows in order: the first that fits holds.
   std::vector<Packets> packets;
   std::vector<HostShare> host_shares;
-  std::vector<FewBlocks> reads;  // reductions whose inputs kernels read in place
-  std::vector<FewBlocks> puts;   // blocks that kernels store in place; of a message
+  std::vector<FewBlocks> reads;         // reductions whose inputs kernels read in place
+  std::vector<FewBlocks> shared_reads;  // the same, of processes that share a GPU at once
+  std::vector<FewBlocks> puts;          // blocks that kernels store in place; of a message
   std::vector<HostCopies> host_copies;
   std::vector<CodecRate> codec_rates;
   int first_dynamic_share = 0;  // percent; of messages that have no row above
@@ -88,8 +89,6 @@ struct GpuProfile {
   std::int64_t reduce_scatter_copies_from_bytes = kNever;  // reduce_scatter of more than two ranks
   std::int64_t broadcast_copies_from_bytes = kNever;       // between two ranks
   std::int64_t message_copies_from_bytes = kNever;         // of one message
-  // Reductions of processes that share a GPU at once read the inputs of others where they lie.
-  std::int64_t shared_reads_from_bytes = kNever;
   // Kernels that store in the outputs of others.
   std::int64_t puts_from_bytes = kNever;
   std::int64_t message_puts_from_bytes = kNever;  // of one message

@@ -6,6 +6,20 @@
 #include <vector>
 
 namespace sennit {
+namespace {
+
+// The first row for so many ranks; null: none.
+const GpuProfile::FewBlocks* row_of(Collective collective, int ranks, const DeviceFacts& facts) {
+  const GpuProfile& profile = *facts.profile;
+  const std::vector<GpuProfile::FewBlocks>& rows =
+      facts.sharing == DeviceSharing::kAtOnce ? profile.shared_reads : profile.reads;
+  const auto row = std::ranges::find_if(rows, [&](const GpuProfile::FewBlocks& reads) {
+    return reads.collective == collective && ranks <= reads.up_to_ranks;
+  });
+  return row == rows.end() ? nullptr : &*row;
+}
+
+}  // namespace
 
 std::string_view reading_algorithm(Collective collective) {
   return collective == Collective::kAllReduce       ? "two_shot"
@@ -22,14 +36,8 @@ bool suits_reads(Collective collective,
   if (!means.reads || !is_aligned || ranks == 1) {
     return false;
   }
-  const std::int64_t total = total_bytes(collective, ranks, bytes);
-  if (facts.sharing == DeviceSharing::kAtOnce) {
-    return !reading_algorithm(collective).empty() &&
-           total >= facts.profile->shared_reads_from_bytes;
-  }
-  return std::ranges::any_of(facts.profile->reads, [&](const GpuProfile::FewBlocks& row) {
-    return row.collective == collective && ranks <= row.up_to_ranks && total >= row.from_bytes;
-  });
+  const GpuProfile::FewBlocks* const row = row_of(collective, ranks, facts);
+  return row != nullptr && total_bytes(collective, ranks, bytes) >= row->from_bytes;
 }
 
 Status can_be_read(Collective collective, const CallRequest& request, const Means& means) {
@@ -61,16 +69,9 @@ Status can_be_read(Collective collective, const CallRequest& request, const Mean
 }
 
 int reading_blocks(Collective collective, int ranks, const DeviceFacts& facts) {
-  if (facts.sharing == DeviceSharing::kAtOnce) {
-    constexpr int kMost = 64;  // as many as its part of the GPU has room for: no wire limits them
-    return kMost;
-  }
-  const GpuProfile& profile = *facts.profile;
-  const auto row = std::ranges::find_if(profile.reads, [&](const GpuProfile::FewBlocks& reads) {
-    return reads.collective == collective && ranks <= reads.up_to_ranks;
-  });
+  const GpuProfile::FewBlocks* const row = row_of(collective, ranks, facts);
   constexpr int kUnmeasured = 16;
-  return row == profile.reads.end() ? kUnmeasured : row->blocks;
+  return row == nullptr ? kUnmeasured : row->blocks;
 }
 
 }  // namespace sennit

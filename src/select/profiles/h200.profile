@@ -40,9 +40,6 @@ size copy_engines.broadcast 128M
 # Of one message. Kernels that store it in place were 5 % ahead at 64 MB, copy engines by 1 % at 256
 # MB and by 7 % (one way) at 1 GB ("h200x2-gpu-first", "h200x2-pair-puts").
 size copy_engines.send_recv 128M
-# Of 2 and 4 processes of one GPU packets were ahead at 1 MB, reads by a fifth at 2 MB and 1.8 to
-# 2.7 times at 64 MB; of 8 from 1 MB on ("h100-shared-reads").
-size shared_reads 2M
 
 # From these sizes on kernels store blocks in the outputs of others. On 4 GPUs: ahead of packets by
 # a fifth at 16 MB, by 3 and 4 % at 4 MB (docs/lab/2026-11-24-kernels.md). Of one message, whose
@@ -77,6 +74,15 @@ reads all_reduce up_to_ranks 2 from 24M blocks 16
 reads all_reduce up_to_ranks 4 from 24M blocks 24
 reads reduce_scatter up_to_ranks 2 from 24M blocks 16
 reads reduce_scatter up_to_ranks 4 from 48M blocks 32
+
+# The same, of processes of one GPU under the Multi-Process Service, with as many blocks as the part
+# of each has room for: no wire limits them. us on one H200 ("shared-gpu-reads"), packets in
+# brackets: all_reduce of 1 MB of 4, 8 and 16 ranks PLACEHOLDER.
+shared_reads all_reduce up_to_ranks 4 from 2M blocks 64
+shared_reads all_reduce up_to_ranks 8 from 512K blocks 64
+shared_reads all_reduce up_to_ranks 16 from 128K blocks 64
+shared_reads reduce_scatter up_to_ranks 8 from 2M blocks 64
+shared_reads reduce_scatter up_to_ranks 16 from 1M blocks 64
 
 # Where no GPU reaches another: from these sizes on copy engines move blocks through the host. Of
 # 32, 64 and 256 MB ("nop2p-rings"), with kernels in brackets: on 4 GPUs broadcast 778 (861), 1464
