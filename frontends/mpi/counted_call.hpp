@@ -2,6 +2,7 @@
 // and whether it was passed on.
 #pragma once
 
+#include "sennit/sennit.h"
 #include "sennit/tools.h"
 
 #include <chrono>
@@ -24,7 +25,7 @@ class CountedCall {
     if (name_ != nullptr) {
       const std::chrono::duration<double> took = Clock::now() - begin_;
       current = outer_;
-      sennit_tool_count(name_, bytes_, took.count(), why_);
+      sennit_tool_count(name_, bytes_, took.count(), why_, comm_);
     }
   }
   CountedCall(const CountedCall&) = delete;
@@ -36,9 +37,11 @@ class CountedCall {
       current->why_ = why;
     }
   }
-  static void take(std::size_t bytes) {
+  // `comm` is there until the call has ended.
+  static void take(std::size_t bytes, sennit_comm_t comm) {
     if (current != nullptr) {
       current->bytes_ = bytes;
+      current->comm_ = comm;
     }
   }
 
@@ -50,6 +53,7 @@ class CountedCall {
   const char* name_ = nullptr;  // null: not counted
   const char* why_ = nullptr;
   std::size_t bytes_ = 0;
+  sennit_comm_t comm_ = nullptr;
   CountedCall* outer_ = nullptr;
   Clock::time_point begin_;
 };

@@ -124,7 +124,7 @@ class Front {
       return report(member, trouble);
     }
     const sennit_status_t status = call.start({member.engine}, nullptr);
-    count(member, call.bytes());
+    count(member, call.bytes(), member.engine);
     const int code = status == SENNIT_OK ? call.finish() : 0;
     // Programs expect the MPI to move whatever they call; a call that did not have to wait for
     // others has not let it. A barrier may be all that they call, other calls come in numbers.
@@ -153,7 +153,7 @@ class Front {
       scope.wait_for_program();
     }
     sennit_status_t status = call.start({member.gpus.on.engine, stream}, nullptr);
-    count(member, call.bytes());
+    count(member, call.bytes(), member.gpus.on.engine);
     share.take_on_gpus();
     if (status == SENNIT_OK) {
       const Progress<Abi>& progress = running_.load(std::memory_order_relaxed)->progress;
@@ -214,7 +214,7 @@ class Front {
     options.work = &outstanding->work;
     outstanding->engine = member.shared;
     const sennit_status_t status = outstanding->call.start({member.engine}, &options);
-    count(member, outstanding->call.bytes());
+    count(member, outstanding->call.bytes(), member.engine);
     const typename Abi::Comm comm = member.handle;
     if (status != SENNIT_OK) {
       return report(comm, status);
@@ -423,7 +423,7 @@ class Front {
   template <class Call>
   struct StartableCall final : Startable {
     StartableCall(Call&& made, std::optional<Shadows<Abi>>&& its_shadows, sennit_comm_t on)
-        : call(std::move(made)), shadows(std::move(its_shadows)), comm(on) {}
+        : call(std::move(made)), shadows(std::move(its_shadows)), on_comm(on) {}
     int read_again() override {
       if (shadows) {
         shadows->copy_in_again();
@@ -431,20 +431,21 @@ class Front {
       return call.read_again();
     }
     sennit_status_t start(const sennit_call_options_t* options) override {
-      return call.start({comm}, options);
+      return call.start({on_comm}, options);
     }
     int finish() override { return end_with(shadows, call.finish()); }
     [[nodiscard]] std::size_t bytes() const override { return call.bytes(); }
+    [[nodiscard]] sennit_comm_t comm() const override { return on_comm; }
 
     Call call;
     std::optional<Shadows<Abi>> shadows;
-    sennit_comm_t comm;
+    sennit_comm_t on_comm;
   };
 
-  static void count(Member<Abi>& member, std::size_t bytes) {
+  static void count(Member<Abi>& member, std::size_t bytes, sennit_comm_t comm) {
     ++member.calls;
     member.bytes += bytes;
-    CountedCall::take(bytes);
+    CountedCall::take(bytes, comm);
   }
 
   int report(typename Abi::Comm comm, sennit_status_t status) const {

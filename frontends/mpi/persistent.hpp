@@ -34,6 +34,8 @@ class Startable : public Outstanding {
   virtual int read_again() = 0;
   virtual sennit_status_t start(const sennit_call_options_t* options) = 0;
   [[nodiscard]] virtual std::size_t bytes() const = 0;
+  // Null: the MPI's.
+  [[nodiscard]] virtual sennit_comm_t comm() const { return nullptr; }
 };
 
 template <class Abi>
@@ -133,7 +135,7 @@ class Persistent {
       const sennit_status_t status = call->start(&options);
       if (call->work != nullptr) {
         owner.share_.take(1, call->bytes());
-        CountedCall::take(call->bytes());
+        CountedCall::take(call->bytes(), call->comm());
       }
       if (status != SENNIT_OK) {
         const int code = errors.of_library(status);

@@ -71,7 +71,7 @@ ncclResult_t typed(ncclComm_t comm, ncclDataType_t type, Run&& run) {
 void count(ncclComm_t comm, const Elements& elements, const Stopwatch& watch) {
   comm->calls.fetch_add(1, std::memory_order_relaxed);
   comm->bytes.fetch_add(bytes_of(elements), std::memory_order_relaxed);
-  watch.count(bytes_of(elements), nullptr);
+  watch.count(bytes_of(elements), nullptr, comm->comm);
 }
 
 // Runs a call, and counts it if it was taken, by the name of the function that calls this.

@@ -1,6 +1,7 @@
 // Stopwatch: the time of a call that `sennit run` counts.
 #pragma once
 
+#include "sennit/sennit.h"
 #include "sennit/tools.h"
 
 #include <chrono>
@@ -18,11 +19,11 @@ class Stopwatch {
     }
   }
 
-  // `why` it was passed on; null: it ran here.
-  void count(std::size_t bytes, const char* why) const {
+  // `why` it was passed on; null: it ran here, on `comm` where it is of one.
+  void count(std::size_t bytes, const char* why, sennit_comm_t comm = nullptr) const {
     if (call_ != nullptr) {
       const std::chrono::duration<double> took = Clock::now() - begin_;
-      sennit_tool_count(call_, bytes, took.count(), why);
+      sennit_tool_count(call_, bytes, took.count(), why, comm);
     }
   }
 

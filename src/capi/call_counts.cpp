@@ -2,6 +2,7 @@
 #include "base/env.hpp"
 #include "base/fd.hpp"
 #include "base/log.hpp"
+#include "capi/call_trace.hpp"
 #include "sennit/tools.h"
 
 #include <fcntl.h>
@@ -113,17 +114,19 @@ Row* find_or_add(Table& counts, std::string_view name) {
 
 int sennit_tool_counts(void) { return sennit::table() != nullptr ? 1 : 0; }
 
-void sennit_tool_count(const char* call, size_t bytes, double seconds, const char* why) {
+void sennit_tool_count(
+    const char* call, size_t bytes, double seconds, const char* why, sennit_comm_t comm) {
   sennit::Table* const counts = sennit::table();
   sennit::Row* const row = counts == nullptr ? nullptr : sennit::find_or_add(*counts, call);
   if (row == nullptr) {
     return;
   }
+  const auto nanoseconds = static_cast<std::uint64_t>(seconds * sennit::kNanosecondsPerSecond);
+  sennit::trace_call({call, bytes, nanoseconds, why, comm});
   sennit::Share& share = why == nullptr ? row->taken : row->passed_on;
   if (share.calls.fetch_add(1, std::memory_order_relaxed) == 0 && why != nullptr) {
     sennit::write_text(row->why, why);
   }
   share.bytes.fetch_add(bytes, std::memory_order_relaxed);
-  share.nanoseconds.fetch_add(static_cast<std::uint64_t>(seconds * sennit::kNanosecondsPerSecond),
-                              std::memory_order_relaxed);
+  share.nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
 }

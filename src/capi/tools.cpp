@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "capi/guard.hpp"
 #include "capi/handles.hpp"
+#include "capi/last_plan.hpp"
 #include "capi/rank_groups.hpp"
 #include "capi/respond.hpp"
 #include "capi/shown_schedule.hpp"
@@ -371,21 +372,10 @@ Result<Json> last_plan(sennit_comm_t comm) {
   const Program& program = bound->program();
   const Strand& strand = program.plan->strands.front();
   const std::optional<Codec> codec = codec_of(*program.plan);
-  Json paths = Json::array();
-  Protocol protocol = Protocol::kSlots;
-  for (const Strand& each : program.plan->strands) {
-    for (const ChannelBinding& channel : each.channels) {
-      for (const PathKind path : channel.paths) {
-        if (std::find(paths.begin(), paths.end(), name(path)) == paths.end()) {
-          paths.push_back(name(path));
-        }
-      }
-      protocol = channel.protocol == Protocol::kSlots ? protocol : channel.protocol;
-    }
-  }
-  return Json{{"algorithm", strand.schedule->algorithm},
-              {"protocol", name(protocol)},
-              {"paths", paths},
+  const PlanSummary summary = summary_of(program);
+  return Json{{"algorithm", summary.algorithm},
+              {"protocol", name(summary.protocol)},
+              {"paths", summary.paths},
               {"tile_bytes", strand.tile_bytes},
               {"codec", codec ? Json(name(*codec)) : Json()},
               {"plan_hash", fmt::format("{:016x}", program.plan_hash)},

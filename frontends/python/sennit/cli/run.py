@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -16,7 +17,9 @@ import sennit
 from sennit import _core
 from sennit.cli import launcher
 from sennit.cli.call_counts import Counts, Row, Share, read_counts
+from sennit.cli.call_trace import read_events, timeline
 from sennit.cli.failure import Failure, missing
+from sennit.cli.files import parse_output, write_text
 from sennit.cli.output import Output, json_option
 from sennit.cli.sizes import human
 from sennit.cli.tools import ask
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 _EXIT_NOT_EXECUTABLE = 126
 _EXIT_NOT_FOUND = 127
 _EXIT_BY_SIGNAL = 128
+
+_TRACED_CALLS = "200000"  # of each process: 51 MB in TMPDIR
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _FROM_KERNEL = 0x80  # si_code of a key of the terminal, which the program got as well
@@ -41,6 +46,14 @@ _FROM_KERNEL = 0x80  # si_code of a key of the terminal, which the program got a
 @click.option("--nccl-only", is_flag=True, help="Leave MPI alone.")
 @click.option("--mpi-only", is_flag=True, help="Leave NCCL alone.")
 @click.option("--quiet", is_flag=True, help="Print no table at the end.")
+@click.option(
+    "--trace",
+    "trace_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=parse_output,
+    metavar="FILE",
+    help="Write a timeline of the calls for ui.perfetto.dev.",
+)
 @json_option
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- PROGRAM...")
 def command(
@@ -48,6 +61,7 @@ def command(
     nccl_only: bool,
     mpi_only: bool,
     quiet: bool,
+    trace_file: Path | None,
     program: tuple[str, ...],
 ) -> int:
     """Run PROGRAM with its collectives of NCCL and MPI on Sennit.
@@ -61,9 +75,13 @@ def command(
     output = None if json_file is None else Output(json_file)
     libraries = _libraries(with_nccl=not mpi_only, with_mpi=not nccl_only)
     with tempfile.TemporaryDirectory(prefix="sennit-run-") as folder:
-        code = _run(program, _environment(libraries, folder))
+        code = _run(program, _environment(libraries, folder, is_traced=trace_file is not None))
         counts = read_counts(Path(folder))
+        events = read_events(Path(folder))
     place = launcher.place_in_job(os.environ)
+    if trace_file is not None:
+        write_text(trace_file, json.dumps(timeline(events)) + "\n")
+        _say_what_the_trace_lacks(counts, len(events))
     if not quiet and (place is None or place.rank == 0):
         _print(counts, libraries, place)
     if output is not None:
@@ -102,7 +120,7 @@ def _found(name: str, library: Callable[[], Path]) -> dict[str, Path]:
         return {}
 
 
-def _environment(libraries: dict[str, Path], folder: str) -> dict[str, str]:
+def _environment(libraries: dict[str, Path], folder: str, *, is_traced: bool) -> dict[str, str]:
     environment = dict(os.environ)
     before = environment.get("LD_PRELOAD", "")
     names = [str(library) for library in libraries.values()]
@@ -115,6 +133,8 @@ def _environment(libraries: dict[str, Path], folder: str) -> dict[str, str]:
         for variable in ("VLLM_NCCL_SO_PATH", "SGLANG_NCCL_SO_PATH"):
             environment.setdefault(variable, str(nccl))
     environment["SENNIT_COUNTS_DIR"] = folder
+    if is_traced:
+        environment.setdefault("SENNIT_TRACE_CALLS", _TRACED_CALLS)
     return environment
 
 
@@ -144,6 +164,16 @@ def _run(program: tuple[str, ...], environment: dict[str, str]) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else _EXIT_BY_SIGNAL - code
+
+
+def _say_what_the_trace_lacks(counts: Counts, traced: int) -> None:
+    counted = sum(row.taken.calls + row.passed_on.calls for row in counts.rows)
+    if traced < counted:
+        sys.stderr.write(
+            f"sennit: the trace has {traced} of {counted} calls. Next: set SENNIT_TRACE_CALLS to "
+            f"how many calls of a process to keep (now "
+            f"{os.environ.get('SENNIT_TRACE_CALLS', _TRACED_CALLS)}).\n"
+        )
 
 
 def _print(counts: Counts, libraries: dict[str, Path], place: launcher.Place | None) -> None:
