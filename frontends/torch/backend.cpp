@@ -46,8 +46,11 @@ at::Device device_of(const Operation& operation) {
 
 }  // namespace
 
-Backend::Backend(Ranks ranks, sennit_comm_t comm, JoinGpus join_gpus)
-    : c10d::Backend(ranks.rank, ranks.size), comm_(comm), join_gpus_(std::move(join_gpus)) {}
+Backend::Backend(Ranks ranks, sennit_comm_t comm, JoinGpus join_gpus, SettingsByCollective settings)
+    : c10d::Backend(ranks.rank, ranks.size),
+      comm_(comm),
+      join_gpus_(std::move(join_gpus)),
+      settings_(std::move(settings)) {}
 
 Backend::~Backend() {
   const Unlocked unlocked;
@@ -98,6 +101,9 @@ WorkPointer Backend::run(Operation operation) {
     ++sequence_;
   }
   dropped_->sweep();
+  if (operation.takes_settings) {
+    operation.settings = settings_of(operation.title, settings_);
+  }
   WorkPointer work;
   const at::Device device = device_of(operation);
   if (device.is_cpu()) {
@@ -158,7 +164,9 @@ void Backend::all_reduce_rms_norm(const Normalised& normalised) {
 
 WorkPointer Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const Tensors lengths = lengths_of_all(ranks(), only(tensors));
-  run(all_gather(ranks(), {lengths[1]}, {lengths[0]}, c10d::AllgatherOptions()))->wait();
+  Operation exchange = all_gather(ranks(), {lengths[1]}, {lengths[0]}, c10d::AllgatherOptions());
+  exchange.takes_settings = false;
+  run(std::move(exchange))->wait();
   return run(sparse_all_reduce(only(tensors), lengths[1], options));
 }
 

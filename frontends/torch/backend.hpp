@@ -1,6 +1,7 @@
 // The backend `sennit` of torch.distributed: a c10d::Backend over communicators of Sennit.
 #pragma once
 
+#include "call_settings.hpp"
 #include "gpu_ranks.hpp"
 #include "host_work.hpp"
 #include "operation.hpp"
@@ -22,7 +23,7 @@ using JoinGpus = std::function<sennit_comm_t(const std::string& device)>;
 // ranks have to make. Any thread, one at a time. PyTorch gives the methods their names.
 class Backend final : public c10d::Backend {
  public:
-  Backend(Ranks ranks, sennit_comm_t comm, JoinGpus join_gpus);
+  Backend(Ranks ranks, sennit_comm_t comm, JoinGpus join_gpus, SettingsByCollective settings);
   ~Backend() override;
 
   const std::string getBackendName() const override { return "sennit"; }
@@ -95,6 +96,7 @@ class Backend final : public c10d::Backend {
   sennit_comm_t comm_;
   std::shared_ptr<GpuRanks> gpus_;
   JoinGpus join_gpus_;
+  SettingsByCollective settings_;
   std::chrono::milliseconds timeout_{c10d::kUnsetTimeout};
   std::shared_ptr<Dropped> dropped_ = std::make_shared<Dropped>();
   std::uint64_t sequence_ = 0;

@@ -115,7 +115,7 @@ void GpuWork::remember_on(const c10::Stream& stream, const Tensors& tensors) con
 
 void GpuWork::start() {
   is_enqueued_ = true;
-  Calls calls(ranks_->comm_, stream_.native_handle(), deadline_s_, nullptr);
+  Calls calls(ranks_->comm_, stream_.native_handle(), deadline_s_, nullptr, operation_.settings);
   operation_.start(calls);
 }
 

@@ -85,7 +85,7 @@ HostWork::~HostWork() {
 }
 
 void HostWork::start(Operation& operation, double deadline_s) {
-  Calls calls(comm_, nullptr, deadline_s, &started_.works);
+  Calls calls(comm_, nullptr, deadline_s, &started_.works, std::move(operation.settings));
   started_.is_recv =
       operation.type == c10d::OpType::RECV || operation.type == c10d::OpType::RECVANYSOURCE;
   operation.start(calls);

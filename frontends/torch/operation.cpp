@@ -6,9 +6,16 @@
 
 namespace sennit::pytorch {
 
-Calls::Calls(sennit_comm_t comm, void* stream, double deadline_s, std::vector<sennit_work_t>* works)
-    : comm_(comm), stream_(stream), works_(works) {
+Calls::Calls(sennit_comm_t comm,
+             void* stream,
+             double deadline_s,
+             std::vector<sennit_work_t>* works,
+             SharedSettings settings)
+    : comm_(comm), stream_(stream), works_(works), settings_(std::move(settings)) {
   options_.deadline_s = deadline_s;
+  if (settings_) {
+    apply(*settings_, options_);
+  }
 }
 
 const sennit_call_options_t* Calls::options(int tag) {

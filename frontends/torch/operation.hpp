@@ -1,6 +1,7 @@
 // An operation of PyTorch: the calls of Sennit that it is made of.
 #pragma once
 
+#include "call_settings.hpp"
 #include "tensors.hpp"
 
 #include "sennit/sennit.h"
@@ -15,8 +16,13 @@ namespace sennit::pytorch {
 // Where the calls of an operation are made: the communicator, the stream, and options for each.
 class Calls {
  public:
-  // `works`: where each call stores its work; null: calls have none.
-  Calls(sennit_comm_t comm, void* stream, double deadline_s, std::vector<sennit_work_t>* works);
+  // `works`: where each call stores its work; null: calls have none. `settings` are those of the
+  // operation, or null.
+  Calls(sennit_comm_t comm,
+        void* stream,
+        double deadline_s,
+        std::vector<sennit_work_t>* works,
+        SharedSettings settings);
 
   [[nodiscard]] sennit_comm_t comm() const { return comm_; }
   [[nodiscard]] void* stream() const { return stream_; }
@@ -28,6 +34,7 @@ class Calls {
   void* stream_;
   sennit_call_options_t options_ = SENNIT_CALL_OPTIONS_INITIALIZER;
   std::vector<sennit_work_t>* works_;
+  SharedSettings settings_;  // whose texts the options have
 };
 
 // Calls between its construction and end() are one group, if there is more than one. Without end()
@@ -49,8 +56,10 @@ struct Operation {
   const char* title = nullptr;           // for profiles
   std::chrono::milliseconds timeout{0};  // negative: that of the group; zero: none
   bool is_async = true;
-  Tensors inputs;   // as the program gave them, for profiles too
-  Tensors buffers;  // whose memory the calls use besides that of inputs and outputs
+  bool takes_settings = true;  // false: one of several steps, which the program does not know
+  SharedSettings settings{};   // of its calls; null: nothing is asked
+  Tensors inputs;              // as the program gave them, for profiles too
+  Tensors buffers;             // whose memory the calls use besides that of inputs and outputs
   Tensors outputs;
   std::function<void(Calls&)> start;
   std::function<void()> finish;  // what remains to be done when the calls have ended; may be empty

@@ -69,6 +69,7 @@ Operation sparse_all_reduce(const at::Tensor& tensor,
   const Rows places = room_for_all(mine.indices().t(), lengths);
   const Rows values = room_for_all(mine.values(), lengths);
   Operation operation = described(c10d::OpType::_ALLREDUCE_SPARSE, "sennit:all_reduce", options);
+  operation.takes_settings = false;
   operation.inputs = {tensor};
   operation.buffers = {places.mine, places.all, values.mine, values.all};
   operation.outputs = {tensor};

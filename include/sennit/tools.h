@@ -187,10 +187,10 @@ SENNIT_API void sennit_tool_warn(const char* subsystem, const char* text);
 /* For front ends: whether calls are counted, in a file of the folder SENNIT_COUNTS_DIR, which
  * outlives the process. */
 SENNIT_API int sennit_tool_counts(void);
-/* Counts one call, which has just ended, by the name that programs call it by, with the seconds that
- * it took, and why it was passed on; NULL: it ran here. `comm` is the communicator of the call, NULL
- * where there is none: with SENNIT_TRACE_CALLS the call is written down with its rank and with what
- * it ran as. Does nothing where calls are not counted. */
+/* Counts one call, which has just ended, by the name that programs call it by, with the seconds
+ * that it took, and why it was passed on; NULL: it ran here. `comm` is the communicator of the
+ * call, NULL where there is none: with SENNIT_TRACE_CALLS the call is written down with its rank
+ * and with what it ran as. Does nothing where calls are not counted. */
 SENNIT_API void sennit_tool_count(
     const char* call, size_t bytes, double seconds, const char* why, sennit_comm_t comm);
 /* For front ends: on how many nodes the ranks are (docs/nodes.md). */

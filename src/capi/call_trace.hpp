@@ -1,4 +1,5 @@
-// Calls of front ends one by one, with their times, in a file that outlives the process: `sennit run
+// Calls of front ends one by one, with their times, in a file that outlives the process: `sennit
+// run
 // --trace` reads it.
 #pragma once
 

@@ -14,8 +14,7 @@ PlanSummary summary_of(const Program& program) {
           summary.paths.push_back(name(path));
         }
       }
-      summary.protocol =
-          channel.protocol == Protocol::kSlots ? summary.protocol : channel.protocol;
+      summary.protocol = channel.protocol == Protocol::kSlots ? summary.protocol : channel.protocol;
     }
   }
   return summary;

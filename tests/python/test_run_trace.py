@@ -93,16 +93,16 @@ def test_a_call_of_a_group_does_not_claim_the_plan_of_the_call_before(
 def test_processes_of_a_launcher_have_its_ranks(
     trace: Callable[..., tuple[Any, list[Any]]],
 ) -> None:
-    program = f"""
+    program = """
 import os, subprocess, sys
-job = {{"WORLD_SIZE": "3", "MASTER_ADDR": "x", "MASTER_PORT": "1"}}
+job = {"WORLD_SIZE": "3", "MASTER_ADDR": "x", "MASTER_PORT": "1"}
 for rank in range(2, 0, -1):
     subprocess.run([sys.executable, "-c", '''
 import ctypes
 nccl = ctypes.CDLL("libnccl.so.2")
 assert nccl.ncclGroupStart() == 0
 assert nccl.ncclGroupEnd() == 0
-'''], check=True, env=os.environ | job | {{"RANK": str(rank)}})
+'''], check=True, env=os.environ | job | {"RANK": str(rank)})
 """
     done, events = trace(program)
     assert done.returncode == 0, done.stderr

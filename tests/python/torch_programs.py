@@ -144,7 +144,7 @@ def groups_with_settings(rank: int, ranks: int, file: str) -> None:
     counts = torch.arange(5)
     dist.all_reduce(counts, group=lossy)
     assert counts.tolist() == [0, ranks, 2 * ranks, 3 * ranks, 4 * ranks]
-    with pytest.raises(sennit.InvalidArgument, match=r"is a sennit.Config, not a dict"):
+    with pytest.raises(sennit.InvalidArgument, match=r"a sennit.Config, not a dict"):
         dist.new_group(pg_options={"codec": "q8"})
 
 

@@ -1,4 +1,4 @@
-"""The calls of a program one by one: the files that src/capi/call_trace.cpp writes, as a timeline."""
+"""The calls of a program one by one, which src/capi/call_trace.cpp writes, as a timeline."""
 
 from __future__ import annotations
 
@@ -102,9 +102,8 @@ def _call(event: Event, track: int, first: int) -> dict[str, Any]:
     args: dict[str, Any] = {"bytes": event.bytes}
     if event.why:
         args["passed on"] = event.why
-    for key, text in (("algorithm", event.algorithm), ("path", event.paths)):
-        if text:
-            args[key] = text
+    ran_as = {"algorithm": event.algorithm, "path": event.paths}
+    args |= {key: text for key, text in ran_as.items() if text}
     if event.size > 0:
         args["communicator"] = f"rank {event.rank} of {event.size}"
     return {

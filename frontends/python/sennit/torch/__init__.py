@@ -14,9 +14,16 @@ docs/pytorch.md says when that pays and what is refused.
 import torch.distributed as _dist
 
 from sennit.torch.backend import create as _create
+from sennit.torch.options import CallOptions, Options, call_options
 from sennit.torch.rms_norm import all_reduce_rms_norm, all_reduce_rms_norm_fp8
 
-__all__ = ["all_reduce_rms_norm", "all_reduce_rms_norm_fp8"]
+__all__ = [
+    "CallOptions",
+    "Options",
+    "all_reduce_rms_norm",
+    "all_reduce_rms_norm_fp8",
+    "call_options",
+]
 
 if not hasattr(_dist.Backend, "SENNIT"):
     _dist.Backend.register_backend("sennit", _create, extended_api=True, devices=["cpu", "cuda"])

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 from sennit import Config, Error, InvalidArgument
 from sennit.torch import extension
 from sennit.torch.failures import also_of_pytorch
+from sennit.torch.options import Options
 from sennit.torch.rendezvous import join
 
 if TYPE_CHECKING:
     import torch.distributed as dist
 
 
-def create(options: dist.DistributedBackendOptions, settings: Config | None = None) -> Any:
+def create(
+    options: dist.DistributedBackendOptions, settings: Options | Config | None = None
+) -> Any:
     """Join the ranks of a group.
 
     Args:
@@ -21,20 +24,24 @@ def create(options: dist.DistributedBackendOptions, settings: Config | None = No
         settings: What the program gives as `pg_options`, the same on all ranks.
 
     Raises:
-        InvalidArgument: `pg_options` is something else than a `sennit.Config`.
+        InvalidArgument: `pg_options` is something else than these two.
         JoinTimeout: The ranks did not all come in time; ranks of other machines never do.
         Unsupported: The backend cannot be compiled here; the text says what is missing.
     """
     arguments = (options.store, options.group_rank, options.group_size, options.timeout)
-    if settings is not None and not isinstance(settings, Config):
+    if settings is not None and not isinstance(settings, Options | Config):
         kind = type(settings).__name__
         raise also_of_pytorch(
-            InvalidArgument(f"pg_options of the backend sennit is a sennit.Config, not a {kind}")
+            InvalidArgument(
+                "pg_options of the backend sennit is a sennit.torch.Options or a sennit.Config, "
+                f"not a {kind}"
+            )
         )
+    asked = settings if isinstance(settings, Options) else Options(config=settings)
 
     def address(device: str = "host") -> int:
         try:
-            return join(*arguments, device, settings).release()
+            return join(*arguments, device, asked.config).release()
         except Error as error:
             raise also_of_pytorch(error) from None
 
@@ -42,4 +49,6 @@ def create(options: dist.DistributedBackendOptions, settings: Config | None = No
         module = extension.load()
     except Error as error:
         raise also_of_pytorch(error) from None
-    return module.make(address(), options.group_rank, options.group_size, address)
+    return module.make(
+        address(), options.group_rank, options.group_size, address, asked.held_by(module)
+    )
