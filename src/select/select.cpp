@@ -92,7 +92,7 @@ std::string_view rule_for(std::span<const Rule> rules,
   return algorithm.empty() ? usual : algorithm;
 }
 
-// A message that does not fit into its slots would stand still while its sender computes. A fetch
+// A message that does not fit into its slots would wait until its sender has computed. A fetch
 // asks nothing of the sender: the receiver of 1 MB from a rank that computed for 500 ms waited for
 // 500 ms, and now for 0.3. Two such messages, there and back, take 0.75 of the time by slots with
 // 512 KB, and 0.9 with 64 MB.

@@ -83,6 +83,34 @@ def test_what_was_timed_before_an_interrupt_is_kept(
     assert "time scatter ranks 2 bytes 256 algorithm" in table.read_text()
 
 
+@pytest.mark.parametrize(
+    ("before", "written"), [("an older table\n", "here.tuning.partial"), ("", "here.tuning")]
+)
+def test_after_an_interrupt_a_table_that_was_there_stays(
+    before: str, written: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    row = {"collective": "scatter", "ranks": 2, "bytes": 512, "times_us": [1.5]}
+    row |= {"algorithm": "direct", "protocol": "slots", "tile_bytes": 0}
+
+    def measure(collective: str, *_: int) -> tuple[list[dict[str, object]], None]:
+        if collective == "gather":
+            raise KeyboardInterrupt
+        return [row], None
+
+    monkeypatch.setattr(tune_work, "measure", measure)
+    table = tmp_path / "here.tuning"
+    table.write_text(before)
+    answer = tmp_path / "answer.json"
+    arguments = ["tune", "scatter", "gather", "--ranks", "2", "--out", str(table)]
+    assert cli.run([*arguments, "--json", str(answer)]) == 130
+    assert "time scatter ranks 2 bytes 256 algorithm" in (tmp_path / written).read_text()
+    assert json.loads(answer.read_text())["file"] == str(tmp_path / written)
+    if before:
+        assert table.read_text() == before
+    else:
+        assert not (tmp_path / "here.tuning.partial").exists()
+
+
 def test_explain_shows_what_was_measured(sennit_command: Command, table: Path) -> None:
     arguments = ("explain", "scatter", "--bytes", "1M", "--json", "-")
     answer = sennit_command(*arguments, SENNIT_TUNING_TABLE=str(table))
