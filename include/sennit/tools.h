@@ -122,7 +122,8 @@ SENNIT_API sennit_status_t sennit_tool_measured(const char* request, char** answ
  *     "fits": [{"ranks", "protocol", "bytes", "start_us", "gbps"}]} */
 SENNIT_API sennit_status_t sennit_tool_tune(const char* request, char** answer);
 
-/* Compares what a table chooses with times of a later run: {"table": its text, "rows": as above}
+/* Compares what a table chooses with times of a later run:
+ * {"table": its text, "table_file"?: what places of mistakes begin with, "rows": as above}
  * -> {"cells", "within_10_percent", "within_10_percent_or_spread", "choices": [...],
  *     "equation_5", "equation_5_on_shared_cores": predictions of both forms, fitted to the table
  *       {"chains", "within_15_percent", "times": [...],
@@ -130,7 +131,8 @@ SENNIT_API sennit_status_t sennit_tool_tune(const char* request, char** answer);
 SENNIT_API sennit_status_t sennit_tool_tune_check(const char* request, char** answer);
 
 /* What host ranks would choose for a call, and why:
- * {"collective", "ranks", "bytes": as for sennit_tool_explain, "table"?: the text of a table}
+ * {"collective", "ranks", "bytes": as for sennit_tool_explain, "table"?: the text of a table,
+ *  "table_file"?}
  * -> {"machine", "collective", "ranks", "bytes", "choice": {"algorithm", "protocol", "tile_bytes"},
  *     "reason", "selection_us": the time that choosing takes,
  *     "candidates": [{"algorithm", "protocol", "predicted_us", "predicted_tile_bytes",

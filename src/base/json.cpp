@@ -54,12 +54,11 @@ Result<Json> parse_json(std::string_view text, std::string_view file_name) {
   const auto line = std::ranges::count(before, '\n') + 1;
   const std::size_t column = before.size() - (before.rfind('\n') + 1) + 1;
   constexpr std::size_t kShown = 40;
-  return fail(Code::kInvalidArgument,
-              "{}:{}:{}: found '{}', expected JSON",
-              file_name,
-              line,
-              column,
-              error.token.substr(0, kShown));
+  const std::string found = error.offset < text.size()
+                                ? fmt::format("found '{}'", error.token.substr(0, kShown))
+                                : "the text ends";
+  return fail(
+      Code::kInvalidArgument, "{}:{}:{}: {}, expected JSON", file_name, line, column, found);
 }
 
 std::string dump_json(const Json& json) {

@@ -114,7 +114,9 @@ Status read_algorithm(const JsonObject& request, SweepRequest& sweep_request) {
       return {};
     }
   }
-  return fail(Code::kInvalidArgument, "no collective has an algorithm '{}'", algorithm);
+  return fail(Code::kInvalidArgument,
+              "no collective has an algorithm '{}'; `sennit algorithms` lists all",
+              algorithm);
 }
 
 Status read_protocol(const JsonObject& request, SweepRequest& sweep_request) {
@@ -235,8 +237,14 @@ Result<Shape> read_shape(const JsonObject& request, Collective collective) {
   SENNIT_ASSIGN_OR_RETURN(const std::int64_t ranks, request.integer("ranks", 1, kMaxShownRanks));
   shape.ranks = static_cast<int>(ranks);
   if (request.has("root")) {
-    const std::int64_t last = is_rooted(collective) ? ranks - 1 : 0;
+    const std::int64_t last = is_rooted(collective) ? ranks - 1 : kMaxShownRanks;
     SENNIT_ASSIGN_OR_RETURN(const std::int64_t root, request.integer("root", 0, last));
+    if (root != 0 && !is_rooted(collective)) {
+      return fail(Code::kInvalidArgument,
+                  "request.root is {}, but {} has no root; leave it out",
+                  root,
+                  name(collective));
+    }
     shape.root = static_cast<int>(root);
   }
   if (request.has("radix")) {

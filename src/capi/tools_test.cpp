@@ -148,7 +148,7 @@ TEST(Tools, ShowRefusesShapesThatAreNone) {
   expect_refused(sennit_tool_show, R"({"collective": "barrier"})", "request lacks the key 'ranks'");
   expect_refused(sennit_tool_show,
                  R"({"collective": "all_reduce", "ranks": 4, "root": 1})",
-                 "request.root is 1, expected 0 to 0");
+                 "request.root is 1, but all_reduce has no root; leave it out");
 }
 
 TEST(Tools, ShowTakesGroups) {

@@ -300,9 +300,18 @@ Json chain_form(ChainJudgement judged) {
           {"best_chunks", std::move(judged.chunks)}};
 }
 
-Result<Json> check_table(const JsonObject& request) {
+// Places of mistakes begin with the name of its file, if there is one.
+Result<TuningTable> read_table(const JsonObject& request) {
+  std::string file = "table";
+  if (request.has("table_file")) {
+    SENNIT_ASSIGN_OR_RETURN(file, request.text("table_file"));
+  }
   SENNIT_ASSIGN_OR_RETURN(const std::string text, request.text("table"));
-  SENNIT_ASSIGN_OR_RETURN(const TuningTable table, tuning_table_from_text(text, "table"));
+  return tuning_table_from_text(text, file);
+}
+
+Result<Json> check_table(const JsonObject& request) {
+  SENNIT_ASSIGN_OR_RETURN(const TuningTable table, read_table(request));
   SENNIT_ASSIGN_OR_RETURN(const std::vector<Repeated> rows, read_rows(request));
   std::map<CellKey, std::vector<const Repeated*>> cells;
   for (const Repeated& row : rows) {
@@ -363,8 +372,7 @@ Result<Json> explain_host(const JsonObject& request) {
                           request.integer("bytes", 0, std::int64_t{1} << 50));
   HostFacts facts{.cma = true};
   if (request.has("table")) {
-    SENNIT_ASSIGN_OR_RETURN(const std::string text, request.text("table"));
-    SENNIT_ASSIGN_OR_RETURN(TuningTable table, tuning_table_from_text(text, "table"));
+    SENNIT_ASSIGN_OR_RETURN(TuningTable table, read_table(request));
     facts.table = std::make_shared<const TuningTable>(std::move(table));
   }
   const int size = collective == Collective::kSendRecv ? 2 : static_cast<int>(ranks);
@@ -404,10 +412,12 @@ sennit_status_t sennit_tool_tune(const char* request, char** answer) {
 }
 
 sennit_status_t sennit_tool_tune_check(const char* request, char** answer) {
-  return sennit::respond_to(request, answer, {"table", "rows"}, sennit::check_table);
+  return sennit::respond_to(request, answer, {"table", "table_file", "rows"}, sennit::check_table);
 }
 
 sennit_status_t sennit_tool_explain_host(const char* request, char** answer) {
-  return sennit::respond_to(
-      request, answer, {"collective", "ranks", "bytes", "table"}, sennit::explain_host);
+  return sennit::respond_to(request,
+                            answer,
+                            {"collective", "ranks", "bytes", "table", "table_file"},
+                            sennit::explain_host);
 }

@@ -7,11 +7,12 @@ Status check_codec_of(const Operation& operation, Codec codec, bool reproducible
   SENNIT_RETURN_IF_ERROR(check_codec(codec, operation.dtype));
   return !reproducible || is_lossless(codec)
              ? Status()
-             : fail(Code::kUnsupported,
-                    "codec {} is lossy, and what it loses depends on where blocks begin, so on the "
-                    "number of ranks: {} cannot be reproducible with it",
-                    name(codec),
-                    name_of(operation));
+             : fail(
+                   Code::kUnsupported,
+                   "codec {} is lossy, and what it loses depends on where blocks begin, so on the "
+                   "number of ranks: {} cannot be reproducible with it; take another codec or none",
+                   name(codec),
+                   name_of(operation));
 }
 
 }  // namespace

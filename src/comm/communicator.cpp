@@ -18,6 +18,16 @@
 namespace sennit {
 namespace {
 
+// A setting may come from a variable or from the program's config, and the reader may not know
+// which.
+template <typename Parsed>
+Result<Parsed> setting(const char* variable, Result<Parsed> parsed) {
+  if (parsed.ok()) {
+    return parsed;
+  }
+  return fail(parsed.status().code(), "{} or the config: {}", variable, parsed.status().message());
+}
+
 // Slots shrink with the number of ranks, so that rings between all pairs stay below some hundred
 // megabytes when every one of them is used. Over nodes, messages of less make a card slower.
 std::int64_t default_slot_bytes(int ranks, int nodes) {
@@ -80,9 +90,12 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                 full.idle.after_s);
   }
   const bool has_device = full.device != "host";
-  SENNIT_ASSIGN_OR_RETURN(const AllowedPaths paths, parse_paths(full.paths, has_device));
-  SENNIT_ASSIGN_OR_RETURN(const PathChoice path_choice, parse_path_choice(full.path_policy));
-  SENNIT_ASSIGN_OR_RETURN(CodecRules codec_rules, CodecRules::parse(full.codec));
+  SENNIT_ASSIGN_OR_RETURN(const AllowedPaths paths,
+                          setting("SENNIT_PATHS", parse_paths(full.paths, has_device)));
+  SENNIT_ASSIGN_OR_RETURN(const PathChoice path_choice,
+                          setting("SENNIT_PATH_POLICY", parse_path_choice(full.path_policy)));
+  SENNIT_ASSIGN_OR_RETURN(CodecRules codec_rules,
+                          setting("SENNIT_CODEC", CodecRules::parse(full.codec)));
   SENNIT_ASSIGN_OR_RETURN(const auto table, load_tuning_table(full.tuning_table));
   SENNIT_ASSIGN_OR_RETURN(const auto profile, load_gpu_profile(full.gpu_profile));
   const auto layout_on = [&](int nodes) { return layout_for(identity.size, nodes, full, paths); };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 namespace sennit {
@@ -181,14 +182,20 @@ BufferUse buffer_use(const Operation& op, int rank, int ranks) {
 
 namespace {
 
+Status no_rank(std::string_view what, int number, int ranks) {
+  return fail(Code::kInvalidArgument,
+              "{} {} is not a rank; the ranks are 0 to {}",
+              what,
+              number,
+              ranks - 1);
+}
+
 Status check_peer(const Operation& op, int ranks) {
   if (op.peer == kAnyRank && !op.is_send) {
     return ranks > 1 ? Status()
                      : fail(Code::kInvalidArgument, "a recv from any rank, and there is no other");
   }
-  return op.peer >= 0 && op.peer < ranks
-             ? Status()
-             : fail(Code::kInvalidArgument, "peer {} is not a rank of {} ranks", op.peer, ranks);
+  return op.peer >= 0 && op.peer < ranks ? Status() : no_rank("peer", op.peer, ranks);
 }
 
 Status check_buffers(const Operation& op, int rank, int ranks) {
@@ -229,7 +236,7 @@ Status check_arguments(const Operation& op, int rank, int ranks) {
     SENNIT_RETURN_IF_ERROR(check_operator(op.dtype, op.op));
   }
   if (is_rooted(op.collective) && (op.root < 0 || op.root >= ranks)) {
-    return fail(Code::kInvalidArgument, "root {} is not a rank of {} ranks", op.root, ranks);
+    return no_rank("root", op.root, ranks);
   }
   if (op.collective == Collective::kSendRecv) {
     SENNIT_RETURN_IF_ERROR(check_peer(op, ranks));

@@ -65,7 +65,10 @@ def test_help_is_the_committed_text(sennit_command: Command, command: str) -> No
         (["tune", "--out", "/no/dir/t"], "cannot write /no/dir/t"),
         (["show", "nonsense"], "'nonsense' is none of"),
         (["verify", "barrier", "--collective", "gather"], "take one"),
-        (["show", "all_reduce", "--root", "9"], "--root is 9, expected 0 to 0"),
+        (
+            ["show", "all_reduce", "--root", "9"],
+            "--root is 9, but all_reduce has no root; leave it out",
+        ),
         (["show", "all_reduce", "--picture", "x.png"], "x.png does not end in .svg"),
         ([*RING, "--ranks", "48", "--picture", "/tmp/x.svg"], "too many steps to draw"),
         ([*RING, "--radix", "3"], "--radix is given, but all_reduce ring takes none"),
@@ -181,7 +184,7 @@ def test_explain_says_what_a_codec_gains(sennit_command: Command) -> None:
     assert there.stdout.splitlines()[2].startswith("by codec q8: 8704K in the place of 32M")
     here = sennit_command(*asked)
     assert here.returncode == 2
-    assert "--codec are for a described --machine" in here.stderr
+    assert "--codec are for GPU ranks of a described machine" in here.stderr
 
 
 def test_explain_begins_with_the_choice(sennit_command: Command) -> None:

@@ -342,7 +342,8 @@ void refuse_strides(const std::string& name, const Place& place) {
 }
 
 void refuse_writing(const std::string& name) {
-  raise(SENNIT_INVALID_ARGUMENT, name + " is read-only, but the call writes to it");
+  raise(SENNIT_INVALID_ARGUMENT,
+        name + " is read-only, but the call writes to it; pass an array that can be written");
 }
 
 }  // namespace sennit::python

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sennit import _core, gpu_arrays
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 
 
 _NOTHING = CallOptions()
+
+
+def check_text(what: str, value: object) -> None:
+    """Refuse by name what C cannot take as text; None is allowed."""
+    if not isinstance(value, str | None):
+        raise TypeError(f"{what} is text, not {value!r}")
+    if value and (value.encode(errors="ignore").decode() != value or "\0" in value):
+        raise InvalidArgument(f"{what} is {value!r}: it must be UTF-8 without zero bytes")
 
 
 def asked(
@@ -47,6 +56,8 @@ def asked(
         and not tag
     ):
         return _NOTHING
+    check_text("algorithm", algorithm)
+    check_text("codec", codec)
     return CallOptions(
         algorithm if schedule is None else _algorithm_of(schedule, algorithm),
         0.0 if deadline_s is None else deadline_field(deadline_s),
@@ -106,6 +117,8 @@ def deadline_field(deadline_s: float | None) -> float:
     """A deadline as the C ABI writes it: 0 takes the default, negative is none."""
     if deadline_s is None:
         return 0.0
+    if not isinstance(deadline_s, Real):
+        raise TypeError(f"a deadline is a number of seconds, not {deadline_s!r}")
     if math.isnan(deadline_s):
         raise InvalidArgument("a deadline of nan seconds is none; pass 0 for no limit")
     return float(deadline_s) if deadline_s > 0 else -1.0

@@ -7,14 +7,7 @@ import operator
 import os
 
 from sennit import _core, calls
-
-
-def check_text(what: str, value: object) -> None:
-    """Refuse by name what C cannot take as text; None is allowed."""
-    if not isinstance(value, str | None):
-        raise TypeError(f"{what} is text, not {value!r}")
-    if value and (value.encode(errors="ignore").decode() != value or "\0" in value):
-        raise _core.InvalidArgument(f"{what} is {value!r}: it must be UTF-8 without zero bytes")
+from sennit.calls import check_text
 
 
 @dataclasses.dataclass(frozen=True)

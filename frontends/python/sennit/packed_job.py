@@ -33,6 +33,7 @@ class PackedJob:
         assert not isinstance(self._job, bytes)
         stream = io.BytesIO()
         _Pickler(stream).dump(self._job)
+        _check_main()
         return stream.getvalue()
 
     def __setstate__(self, state: bytes) -> None:
@@ -63,6 +64,17 @@ class _Pickler(ForkingPickler):
         if isinstance(obj, FunctionType | type) and type(obj) not in self.dispatch_table:
             _check_importable(obj)
         return NotImplemented
+
+
+def _check_main() -> None:
+    """Refuse a main module that new processes would run and cannot find, whatever the job names."""
+    main = sys.modules["__main__"]
+    file = getattr(main, "__file__", None)
+    if main.__spec__ is None and file is not None and not Path(file).exists():
+        raise _core.InvalidUsage(
+            f"new processes cannot run {file}, from which this program comes. Save it as a file, "
+            f"{_ADVICE}"
+        )
 
 
 def _check_importable(thing: FunctionType | type) -> None:

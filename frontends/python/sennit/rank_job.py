@@ -46,7 +46,13 @@ def named(error: BaseException, rank: int, ranks: int, trace: str) -> BaseExcept
 def ended(rank: int, ranks: int, pid: int | None, how: str) -> _core.RankFailed:
     """The error for a rank that ended without a result."""
     who = f"rank {rank} of {ranks}" + (f" (pid {pid})" if pid else "")
-    error = _core.RankFailed(f"{who} {how} before it had returned a result")
+    # Its own message, such as that of multiprocessing where the guard lacks, is on standard error.
+    advice = (
+        '. Next: see what it printed; a program calls spawn below `if __name__ == "__main__":`'
+        if how.startswith("exited")
+        else ""
+    )
+    error = _core.RankFailed(f"{who} {how} before it had returned a result{advice}")
     error.blamed_ranks = (rank,)
     error.size = ranks
     error.evidence = how

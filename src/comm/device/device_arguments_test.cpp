@@ -50,7 +50,7 @@ TEST_F(FakeGpus, ArgumentsAreRefusedBeforeAnythingOfTheirGroupIsMade) {
       send.send = rank.send;
       send.count = 10;
       send.peer = peer;
-      refused(send, fmt::format("peer {} is not a rank of 4 ranks", peer));
+      refused(send, fmt::format("peer {} is not a rank; the ranks are 0 to 3", peer));
     }
     for (const int root : {-1, kRanks}) {
       Operation broadcast;
@@ -59,7 +59,7 @@ TEST_F(FakeGpus, ArgumentsAreRefusedBeforeAnythingOfTheirGroupIsMade) {
       broadcast.recv = rank.recv;
       broadcast.count = 10;
       broadcast.root = root;
-      refused(broadcast, fmt::format("root {} is not a rank of 4 ranks", root));
+      refused(broadcast, fmt::format("root {} is not a rank; the ranks are 0 to 3", root));
     }
     // Of a rank that has no input the output alone is looked at, in place as well.
     std::array<std::byte, 16> pageable{};

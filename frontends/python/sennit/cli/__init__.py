@@ -119,16 +119,25 @@ def _run(arguments: Sequence[str]) -> int:
             code = command_line.invoke(context)
     except click.exceptions.Exit as end:
         return int(end.exit_code)
+    except click.UsageError as error:
+        command = "sennit" if error.ctx is None else error.ctx.command_path
+        _say(f"{error.format_message()}\nNext: `{command} --help` lists what it takes")
+        return EXIT_USAGE
     except click.ClickException as error:
-        error.show()
+        _say(error.format_message())
         return EXIT_USAGE
     except Failure as failure:
-        sys.stderr.write(f"{failure}\n")
+        _say(str(failure))
         return failure.exit_code
     except sennit.Error as error:
-        sys.stderr.write(f"{error}\n")
+        _say(str(error))
         return exit_code_of(type(error).__name__)
     return code if isinstance(code, int) else 0
+
+
+def _say(what: str) -> None:
+    """One style for all errors, which tells them from what a program prints."""
+    sys.stderr.write(what + "\n" if what.startswith("sennit: ") else f"sennit: {what}\n")
 
 
 class Terminated(BaseException):

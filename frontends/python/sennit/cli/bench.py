@@ -67,8 +67,9 @@ def command(
     if options["begin"] > options["end"]:
         raise click.UsageError(
             f"the sizes begin at {human(options['begin'])} (-b) and end at "
-            f"{human(options['end'])} (-e), which is less"
+            f"{human(options['end'])} (-e), which is less; raise -e or lower -b"
         )
+    _refuse_options_of_messages(options)
     output = Output(json_file) if place is None or place.rank == 0 else None
     answer = _Answer(output, plot_file)
     try:
@@ -81,6 +82,19 @@ def command(
         raise
     answer.write()
     return EXIT_WRONG if any(_wrong(row) for row in answer.rows) else EXIT_DONE
+
+
+def _refuse_options_of_messages(options: Mapping[str, Any]) -> None:
+    """What only messages have is not ignored where no message is timed."""
+    if options["schedule"] is None and "send_recv" in options["collectives"]:
+        return
+    for name, is_given in (
+        ("pair", options["pair"] is not None),
+        ("window", options["window"] > 1),
+        ("bidirectional", options["bidirectional"]),
+    ):
+        if is_given:
+            raise click.UsageError(f"--{name} is for send_recv: sennit bench send_recv --{name}")
 
 
 class _Answer:

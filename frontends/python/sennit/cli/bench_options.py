@@ -40,7 +40,9 @@ def _parse_pair(ctx: click.Context, param: click.Parameter, value: str | None) -
         return None
     ends = value.split(":")
     if len(ends) != 2 or not all(end.isdigit() for end in ends) or ends[0] == ends[1]:
-        raise click.BadParameter(f"{value!r} is not of the form A:B", ctx, param)
+        raise click.BadParameter(
+            f"{value!r} is not of the form A:B, two ranks such as 0:1", ctx, param
+        )
     return [int(end) for end in ends]
 
 

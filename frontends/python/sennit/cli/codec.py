@@ -22,12 +22,20 @@ _COLUMNS = ("codec", "bits", "bytes", "ratio", "rms", "bias", "worst", "bound")
 def _read(file: Path, *, is_bfloat16: bool) -> Any:
     try:
         array = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise click.BadParameter(f"cannot read {file} as an array of NumPy: {error}") from error
+    except OSError as error:
+        raise click.BadParameter(f"cannot read {file}: {error.strerror or error}") from error
+    except (ValueError, EOFError) as error:
+        raise click.BadParameter(
+            f"{file} is no array of numbers: write it with numpy.save"
+        ) from error
     if not isinstance(array, np.ndarray):
         raise click.BadParameter(f"{file} holds several arrays; save one as .npy")
     if array.size == 0:
         raise click.BadParameter(f"the array in {file} has no values")
+    if array.dtype.kind in "OSUMm":  # objects, texts and times
+        raise click.BadParameter(
+            f"{file} holds {array.dtype}, not numbers: write an array of floats with numpy.save"
+        )
     if is_bfloat16 and array.dtype != np.uint16:
         raise click.BadParameter(f"--bfloat16 needs bits in uint16; {file} has {array.dtype}")
     array = np.ascontiguousarray(array)

@@ -85,7 +85,8 @@ def _explain_host(
 ) -> dict[str, Any]:
     if any(options[name] for name in ("root", "ranks_per_gpu", "path", "codec")):
         raise click.UsageError(
-            "--root, --ranks-per-gpu, --path and --codec are for a described --machine"
+            "--root, --ranks-per-gpu, --path and --codec are for GPU ranks of a described machine: "
+            "name a --machine (`sennit machine --list`)"
         )
     text = None if table is None else read_text(table)
     return ask(
@@ -94,6 +95,7 @@ def _explain_host(
         bytes=size,
         ranks=options["ranks"] or 2,
         table=text,
+        table_file=None if table is None else str(table),
     )
 
 

@@ -73,9 +73,9 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         document = json.loads(read_text(file))
     except ValueError as error:
-        raise _no_result_file(file, error) from error
+        raise _no_result_file(file, f"it is no JSON ({error})") from error
     if not isinstance(document, dict):
-        raise _no_result_file(file, TypeError("it is no JSON object"))
+        raise _no_result_file(file, "it is no JSON object")
     return document
 
 
@@ -86,7 +86,7 @@ def _machine_of(file: Path, document: dict[str, Any]) -> str:
         if gpus and all("H200" in gpu for gpu in gpus):
             return f"h200-x{len(gpus)}"
     except (KeyError, TypeError) as error:
-        raise _no_result_file(file, error) from error
+        raise _no_result_file(file, "it does not say on which GPUs it was measured") from error
     raise click.UsageError(f"{file} was not measured on H200; name a --machine that describes it")
 
 
@@ -114,11 +114,13 @@ def _measured_rows(file: Path, document: dict[str, Any]) -> list[dict[str, Any]]
             )
         return [calls[call] for call in sorted(calls)]
     except (KeyError, TypeError) as error:
-        raise _no_result_file(file, error) from error
+        raise _no_result_file(file, "its rows are not those of GPU ranks") from error
 
 
-def _no_result_file(file: Path, error: Exception) -> click.BadParameter:
-    return click.BadParameter(f"{file} is no result file: {error!r}")
+def _no_result_file(file: Path, why: str) -> click.BadParameter:
+    return click.BadParameter(
+        f"{file} is no result file: {why}; take what `sennit bench --executor cuda --json` writes"
+    )
 
 
 def _print_measured(console: Console, answer: dict[str, Any]) -> None:

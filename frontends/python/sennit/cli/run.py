@@ -72,6 +72,8 @@ def command(
     """
     if nccl_only and mpi_only:
         raise click.UsageError("--nccl-only and --mpi-only leave nothing")
+    if program[0].startswith("-"):
+        raise click.UsageError(f"there is no option {program[0]}; a program comes behind --")
     output = None if json_file is None else Output(json_file)
     libraries = _libraries(with_nccl=not mpi_only, with_mpi=not nccl_only)
     with tempfile.TemporaryDirectory(prefix="sennit-run-") as folder:

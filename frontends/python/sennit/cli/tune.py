@@ -133,7 +133,9 @@ def command(
         answer = _write(file, rows)
         _print_fits(output.console, answer)
     elif checked is not None:
-        answer = ask(_core.tool_tune_check, table=read_text(checked), rows=rows)
+        answer = ask(
+            _core.tool_tune_check, table=read_text(checked), table_file=str(checked), rows=rows
+        )
         _print_judgement(output.console, answer)
     seconds = time.monotonic() - begin
     output.write_json({**document(rows), "seconds": seconds, **answer})

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sennit import Config, InvalidArgument, _core
-from sennit.config import check_text
+from sennit.calls import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
