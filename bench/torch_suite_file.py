@@ -129,7 +129,7 @@ def loaded(file: Path) -> types.ModuleType:
     text = file.read_text(encoding="utf-8")
     for device in DEVICES:
         text = re.sub(rf"""(["']){device}(["':])""", r"\1cpu\2", text)
-        text = text.replace(f".{device}()", ".cpu()")
+        text = text.replace(f".{device}()", ".cpu()").replace(f"torch.{device}.", "torch.cpu.")
     text = re.sub(r"torch\.accelerator\.current_accelerator\([^()]*\)", 'torch.device("cpu")', text)
     name = f"suite_{file.stem}"
     module = types.ModuleType(name)

@@ -4,7 +4,8 @@
 
 FILE is a file of tests of PyTorch, or of a port of them to another device, from a folder outside of
 this repository; `wheel` is distributed_test of the PyTorch that is here. Each runs with both
-backends one after the other, on CPUs (bench/torch_suite_file.py). A row has the tests that made a
+backends one after the other, on CPUs (bench/torch_suite_file.py), with WORLD_SIZE ranks (default: 4)
+unless the test says how many. A row has the tests that made a
 group: how many passed, failed and were skipped with each, and the names of those that pass with Gloo
 alone. Needs `pip install expecttest` besides PyTorch. What a test printed stays in the folder.
 """
@@ -89,6 +90,7 @@ def outcomes(file: Path, backend: str, work: Path, limit_s: float) -> dict[str, 
 def row(file: Path, found: dict[str, dict[str, str]]) -> dict[str, Any]:
     """The counts of a file."""
     counts: dict[str, Any] = {"suite": file.stem, "folder": file.parent.name}
+    counts["ranks"] = int(os.environ.get("WORLD_SIZE", "4"))
     for backend, of_tests in found.items():
         number = Counter(of_tests.values())
         counts[backend] = {what: number[what] for what in ("passed", "failed", "skipped")}

@@ -86,8 +86,8 @@ def command(
     """Measure every algorithm, protocol and tile of COLLECTIVEs (default: all) on this machine.
 
     Takes a minute or two with nothing else running. The environment variable SENNIT_TUNING_TABLE
-    names the file to the ranks of later programs; a table of another machine is refused there. After
-    Ctrl-C the file has the times so far; one that was there stays, and FILE.partial has them.
+    names the file to the ranks of later programs; a table of another machine is refused there.
+    After Ctrl-C the file has the times so far; one that was there stays, and FILE.partial has them.
 
     With --executor cuda it measures the ways of GPU ranks beside each other, and writes the profile
     of this model of GPUs, which SENNIT_GPU_PROFILE names: from which size on each way is taken.
