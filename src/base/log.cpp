@@ -11,6 +11,7 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -40,11 +41,22 @@ struct Settings {
 
 std::atomic<const Settings*> current_settings{nullptr};
 
+// In UTC, which needs no lock: time zones are read under one, also in the child of a fork.
+std::string time_of_day() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch() % std::chrono::days(1);
+  const std::chrono::hh_mm_ss time(std::chrono::floor<std::chrono::milliseconds>(now));
+  return fmt::format("{:02}:{:02}:{:02}.{:03}Z",
+                     time.hours().count(),
+                     time.minutes().count(),
+                     time.seconds().count(),
+                     time.subseconds().count());
+}
+
 void write_line(const Settings& settings,
                 LogLevel level,
                 std::string_view subsystem,
                 std::string_view text) {
-  std::string line = fmt::format("sennit: {}:{} ", settings.host, getpid());
+  std::string line = fmt::format("sennit: {} {}:{} ", time_of_day(), settings.host, getpid());
   if (thread_rank >= 0) {
     fmt::format_to(std::back_inserter(line), "[{}] ", thread_rank);
   }

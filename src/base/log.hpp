@@ -1,4 +1,5 @@
-// Log lines for people: `sennit: host:pid [rank] LEVEL subsys: text`, each written by one write(2).
+// Log lines for people: `sennit: hh:mm:ss.mmmZ host:pid [rank] LEVEL subsys: text`, the time in
+// UTC, each written by one write(2).
 //
 //   const LogRank log_rank(identity.rank);
 //   SENNIT_INFO("comm", "joined {} ranks in {:.3f} s", size, elapsed_s);

@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -49,14 +51,18 @@ class Log : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(Log, ALineNamesHostPidRankLevelAndSubsystem) {
+TEST_F(Log, ALineNamesTimeHostPidRankLevelAndSubsystem) {
   const LogRank log_rank(3);
   SENNIT_INFO("comm", "joined {} ranks", 8);
   std::string host(256, '\0');
   gethostname(host.data(), host.size());
   const std::string who = std::string(host.c_str()) + ":" + std::to_string(getpid());
   ASSERT_EQ(lines().size(), 1u);
-  EXPECT_EQ(lines()[0], "sennit: " + who + " [3] INFO comm: joined 8 ranks");
+  const std::string line = lines()[0];
+  const std::string when = line.substr(0, std::string_view("sennit: hh:mm:ss.mmmZ ").size());
+  EXPECT_TRUE(std::regex_match(when, std::regex("sennit: [0-2]\\d:[0-5]\\d:[0-6]\\d\\.\\d{3}Z ")))
+      << when;
+  EXPECT_EQ(line.substr(when.size()), who + " [3] INFO comm: joined 8 ranks");
 }
 
 TEST_F(Log, ALevelLetsThroughWhatIsAsSeriousOrMore) {

@@ -5,6 +5,7 @@
 #include "comm/error_contract.hpp"
 
 #include <iterator>
+#include <string>
 #include <utility>
 
 namespace sennit {
@@ -64,6 +65,20 @@ void end(Work& work, Status status, const World& world) {
   work.input_copy.reset();
 }
 
+void trace(const Work& work, int rank) {
+  const LogRank log_rank(rank);
+  const Operation& operation = work.operation;
+  const std::string number =
+      work.is_message() ? fmt::format("to or from {}, tag {}", operation.peer, operation.tag)
+                        : fmt::format("number {}", work.sequence);
+  SENNIT_TRACE("call",
+               "{} {}: {} bytes by {}",
+               name_of(operation),
+               number,
+               operation.bytes(),
+               work.program->program().plan->strands.front().schedule->algorithm);
+}
+
 std::optional<Verdict> find_different_counts(const Work& work, const World& world) {
   if (!work.operation.varying) {
     return std::nullopt;
@@ -82,6 +97,9 @@ void Calls::post(std::shared_ptr<Work> work) {
     work->order = ++messages_;
   } else {
     work->sequence = ++posted_;
+  }
+  if (log_enabled(LogLevel::kTrace)) [[unlikely]] {
+    trace(*work, world_.rank());
   }
   // Else others would see a call that differs from theirs before they see the abort.
   notice_abort();

@@ -1,4 +1,5 @@
 // Plain calls that a communicator has made before.
+#include "base/log.hpp"
 #include "comm/communicator.hpp"
 
 #include <utility>
@@ -25,7 +26,8 @@ void Communicator::learn(const Work& work) {
 }
 
 std::optional<QuickRun> Communicator::begin_quick(const PlainCall& call) {
-  if (finalized_ || !calls_.is_quiet()) {
+  // Calls that are logged one by one are, where they are posted.
+  if (finalized_ || !calls_.is_quiet() || log_enabled(LogLevel::kTrace)) {
     return std::nullopt;
   }
   const QuickCall* known = quick_calls_.find(call);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sennit.cli import plot
+from sennit import cli
+from sennit.cli import doctor, plot
 from sennit.cli.launcher import place_in_job
 from sennit.cli.names import COLLECTIVE
 
@@ -252,6 +254,31 @@ def test_info_shows_the_value_that_a_variable_has(sennit_command: Command) -> No
     assert variables["SENNIT_DEADLINE_S"]["default"] == "30"
     assert document["unknown_variables"] == ["SENNIT_NO_SUCH"]
     assert "SENNIT_NO_SUCH is set" in answer.stderr
+
+
+def test_doctor_sees_limits_that_are_too_low(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limits = {resource.RLIMIT_NOFILE: (64, 64), resource.RLIMIT_MEMLOCK: (-1, -1)}
+    monkeypatch.setattr(resource, "getrlimit", limits.__getitem__)
+    monkeypatch.setattr(os, "getloadavg", lambda: (1000.0, 0.0, 0.0))
+    monkeypatch.setattr(doctor, "_CGROUP", tmp_path)
+
+    def found() -> dict[str, bool]:
+        cli.run(["doctor", "--json", "-"])
+        checks = json.loads(capsys.readouterr().out)["checks"]
+        return {check["name"]: check["ok"] for check in checks}
+
+    of_container = tmp_path / "cpu.max"
+    of_container.write_text("100000 100000\n")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    before = found()
+    assert not before["256 open files"]
+    assert before["locked memory"]
+    assert not before["idle cores"]
+    assert not before["cores of the container"]
+    of_container.write_text("max 100000\n")
+    assert found()["cores of the container"]
 
 
 def test_doctor_names_a_remedy_for_what_is_missing(sennit_command: Command) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import multiprocessing
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -254,3 +255,34 @@ def test_a_benchmark_with_limits_ends_well_or_names_them(tmp_path: Path, what: s
     assert words in errors, errors
     assert (answer.returncode == 0) == (words == ""), errors
     assert list((tmp_path / "\udcff").iterdir()) == []
+
+
+def test_each_call_has_a_line_at_level_trace(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    program = """
+import numpy as np, sennit
+def rank(comm):
+    for _ in range(3):
+        comm.all_reduce(np.ones(4, np.float32))
+    comm.send(np.ones(2), 1) if comm.rank == 0 else comm.recv(np.ones(2), 0)
+sennit.spawn(rank, 2, threads=True)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "SENNIT_DEBUG": "TRACE", "SENNIT_DEBUG_FILE": str(log)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = log.read_text().splitlines()
+    for rank in range(2):
+        numbers = [
+            re.search(r"all_reduce number (\d+): 16 bytes by \w+$", line)
+            for line in lines
+            if f"[{rank}] TRACE call: all_reduce" in line
+        ]
+        assert [found and found[1] for found in numbers] == ["1", "2", "3"]
+    assert any("[0] TRACE call: send to or from 1, tag 0: 16 bytes by" in line for line in lines)
+    assert any("[1] TRACE call: recv to or from 0, tag 0: 16 bytes by" in line for line in lines)

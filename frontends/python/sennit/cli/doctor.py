@@ -7,6 +7,7 @@ import ctypes.util
 import dataclasses
 import importlib.util
 import os
+import resource
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ from sennit.locations import mpi_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+_CGROUP = Path("/sys/fs/cgroup")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +78,21 @@ def _may_trace_siblings() -> bool:
     """Whether Yama lets a process read one that it did not start itself."""
     scope = Path("/proc/sys/kernel/yama/ptrace_scope")
     return os.geteuid() == 0 or not scope.exists() or scope.read_text().strip() == "0"
+
+
+def _allows(limit: int, needed: int) -> bool:
+    """Whether a limit of this process is at least so high."""
+    allowed = resource.getrlimit(limit)[0]
+    return allowed == resource.RLIM_INFINITY or allowed >= needed
+
+
+def _has_its_cores() -> bool:
+    """Whether the control group gives as much time as the cores that it allows."""
+    try:
+        quota, period = (_CGROUP / "cpu.max").read_text().split()
+    except (OSError, ValueError):  # another kind of control groups, or the root of them
+        return True
+    return quota == "max" or int(quota) >= int(period) * len(os.sched_getaffinity(0))
 
 
 def _has_module(name: str) -> bool:
@@ -139,6 +158,34 @@ _CHECKS = (
         False,
         lambda: len(os.sched_getaffinity(0)) >= 2,
         "taskset, or the container's --cpus 2",
+    ),
+    Check(
+        "cores of the container",
+        "as many ranks as cores without pauses",
+        False,
+        _has_its_cores,
+        "docker run --cpus N, with N as many as the cores",
+    ),
+    Check(
+        "idle cores",
+        "timings",
+        False,
+        lambda: os.getloadavg()[0] < len(os.sched_getaffinity(0)),
+        "end other programs, or wait",
+    ),
+    Check(
+        "256 open files",
+        "more than a few ranks, which use descriptors of each other",
+        False,
+        lambda: _allows(resource.RLIMIT_NOFILE, 256),
+        "ulimit -n 1024",
+    ),
+    Check(
+        "locked memory",
+        "GPU ranks and RDMA cards of several nodes",
+        False,
+        lambda: _allows(resource.RLIMIT_MEMLOCK, 64 << 20),
+        "ulimit -l unlimited",
     ),
     Check(
         "process_vm_readv",
