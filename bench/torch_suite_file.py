@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 DEVICES = ("npu", "xpu")
 BACKENDS = ("gloo", "hccl", "xccl", "nccl")
@@ -136,7 +136,7 @@ def loaded(file: Path) -> types.ModuleType:
     module.__file__ = str(file)
     sys.modules[name] = module
     sys.path.insert(0, str(file.parent))
-    exec(compile(text, str(file), "exec"), module.__dict__)
+    exec(compile(text, str(file), "exec", dont_inherit=True), module.__dict__)
     if str(file).endswith(WHEEL):
         module.__dict__["Suite"] = of_the_wheel(module)
     return module
@@ -144,11 +144,12 @@ def loaded(file: Path) -> types.ModuleType:
 
 def of_the_wheel(module: Any) -> type:
     """The tests of the wheel, which has them for others to derive from."""
+    bases = (module.TestDistBackend, module.DistributedTest._DistTestBase)
 
-    class Suite(module.TestDistBackend, module.DistributedTest._DistTestBase):  # type: ignore[misc, name-defined]
+    class Suite(*bases):  # type: ignore[misc]
         def setUp(self) -> None:
             super().setUp()
-            self._fork_processes() if hasattr(self, "_fork_processes") else self._spawn_processes()
+            self._spawn_processes()
 
     return Suite
 
@@ -157,6 +158,7 @@ class Outcomes(unittest.TestResult):
     """What came of each test, written after each, since one may end the process."""
 
     def __init__(self, used: Path, results: Path) -> None:
+        """Write to `results`; `used` is there once a test has made a group."""
         super().__init__()
         self.used, self.results = used, results
         self.found: dict[str, str] = {}

@@ -4,15 +4,16 @@
 
 FILE is a file of tests of PyTorch, or of a port of them to another device, from a folder outside of
 this repository; `wheel` is distributed_test of the PyTorch that is here. Each runs with both
-backends one after the other, on CPUs (bench/torch_suite_file.py), with WORLD_SIZE ranks (default: 4)
-unless the test says how many. A row has the tests that made a
-group: how many passed, failed and were skipped with each, and the names of those that pass with Gloo
-alone. Needs `pip install expecttest` besides PyTorch. What a test printed stays in the folder.
+backends one after the other, on CPUs (bench/torch_suite_file.py), with WORLD_SIZE ranks (4 where it
+is not set) unless the test says how many. A row has the tests that made a group: how many passed,
+failed and were skipped with each backend, and the names of those that pass with Gloo alone. Needs
+`pip install expecttest` besides PyTorch. What a test printed stays in the folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -75,16 +76,14 @@ def outcomes(file: Path, backend: str, work: Path, limit_s: float) -> dict[str, 
             process.wait(limit_s)
         except subprocess.TimeoutExpired:
             print(f"{file} with {backend}: not done within {limit_s:g} s", file=sys.stderr)
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # ranks of tests that hung
-        except ProcessLookupError:
-            pass
         process.wait()
     if not results.exists():
         print(f"{file}: no test ran, see {results.with_suffix('.log')}", file=sys.stderr)
         return {}
     found: dict[str, str] = json.loads(results.read_text(encoding="utf-8"))["outcomes"]
-    return {name.partition(".")[2]: outcome for name, outcome in found.items()}
+    return {name.removeprefix("suite_"): outcome for name, outcome in found.items()}
 
 
 def row(file: Path, found: dict[str, dict[str, str]]) -> dict[str, Any]:
@@ -96,7 +95,7 @@ def row(file: Path, found: dict[str, dict[str, str]]) -> dict[str, Any]:
         counts[backend] = {what: number[what] for what in ("passed", "failed", "skipped")}
     ours = found["sennit"]
     counts["passes_with_gloo_alone"] = sorted(
-        name
+        ".".join(name.split(".")[-2:])
         for name, outcome in found["gloo"].items()
         if outcome == "passed" and ours.get(name) != "passed"
     )

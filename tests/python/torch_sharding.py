@@ -31,9 +31,10 @@ STEPS = 4
 def network(layers: int) -> torch.nn.Sequential:
     """The same parameters on each rank; widths that no number of ranks here divides."""
     torch.manual_seed(3)
+    linear = torch.nn.Linear
     return torch.nn.Sequential(
         *(
-            torch.nn.Sequential(torch.nn.Linear(WIDTH, 31), torch.nn.Tanh(), torch.nn.Linear(31, WIDTH))
+            torch.nn.Sequential(linear(WIDTH, 31), torch.nn.Tanh(), linear(31, WIDTH))
             for _ in range(layers)
         )
     )
@@ -46,9 +47,7 @@ def trained(model: Any, batches: list[torch.Tensor]) -> list[torch.Tensor]:
         optimizer.zero_grad()
         model(batch).square().mean().backward()
         optimizer.step()
-    return [
-        (p.full_tensor() if isinstance(p, DTensor) else p).detach() for p in model.parameters()
-    ]
+    return [(p.full_tensor() if isinstance(p, DTensor) else p).detach() for p in model.parameters()]
 
 
 def batches_of(rank: int) -> list[torch.Tensor]:

@@ -136,7 +136,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _say(what: str) -> None:
-    """One style for all errors, which tells them from what a program prints."""
+    """One style for all errors, unlike what programs print."""
     sys.stderr.write(what + "\n" if what.startswith("sennit: ") else f"sennit: {what}\n")
 
 
