@@ -239,5 +239,5 @@ def test_the_command_refuses_a_file_that_is_none_of_numpys(
             file.write_bytes(content)
         answer = sennit_command("codec", str(file))
         assert answer.returncode == 2
-        assert "cannot read" in answer.stderr
+        assert "is no array of numbers: write it with numpy.save" in answer.stderr
         assert "Traceback" not in answer.stderr
