@@ -234,10 +234,11 @@ def test_the_command_refuses_a_file_that_is_none_of_numpys(
     sennit_command: Command, tmp_path: Path
 ) -> None:
     file = tmp_path / "x.npy"
-    for content in (None, b"", b"text"):
+    no_array = "is no array of numbers: write it with numpy.save"
+    for content, said in ((None, "cannot read"), (b"", no_array), (b"text", no_array)):
         if content is not None:
             file.write_bytes(content)
         answer = sennit_command("codec", str(file))
         assert answer.returncode == 2
-        assert "is no array of numbers: write it with numpy.save" in answer.stderr
+        assert said in answer.stderr
         assert "Traceback" not in answer.stderr
