@@ -4,6 +4,8 @@
 //
 // A jump has no signature, so one set of entries serves MPIs whose handles are integers and those
 // whose handles are pointers.
+#include "sennit/sennit.h"
+
 #include <dlfcn.h>
 
 #include <atomic>
@@ -92,28 +94,46 @@ using FindFunction = void* (*)(const char* name);
   std::abort();
 }
 
+// Opened once: threads that come here together get the same library.
 void* front() {
-  constexpr const char* kFront = "libsennit_mpi_front.so";
+  static std::atomic<void*> opened{nullptr};
+  if (void* const known = opened.load(std::memory_order_acquire)) {
+    return known;
+  }
+  constexpr const char* kName = "libsennit_mpi_front.so";
   Dl_info own{};
   char path[4096];
   if (::dladdr(reinterpret_cast<const void*>(&front), &own) == 0) {
-    give_up(kFront, "dladdr does not know this library");
+    give_up(kName, "dladdr does not know this library");
   }
   const char* const slash = std::strrchr(own.dli_fname, '/');
   const auto folder = slash == nullptr ? 0 : static_cast<int>(slash - own.dli_fname + 1);
-  std::snprintf(path, sizeof(path), "%.*s%s", folder, own.dli_fname, kFront);
-  void* const front = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (front == nullptr) {
+  std::snprintf(path, sizeof(path), "%.*s%s", folder, own.dli_fname, kName);
+  void* const library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
     give_up(path, ::dlerror());
   }
-  return front;
+  opened.store(library, std::memory_order_release);
+  return library;
 }
 
 template <typename Function>
 Function function_of_front(const char* name) {
   void* const found = ::dlsym(front(), name);
   if (found == nullptr) {
-    give_up(name, "libsennit_mpi_front.so is not of this version");
+    // libsennit.so, which the front end needs, says its version.
+    const auto version =
+        reinterpret_cast<const char* (*)()>(::dlsym(front(), "sennit_version_string"));
+    char why[256];
+    std::snprintf(why,
+                  sizeof(why),
+                  "libsennit_mpi_front.so beside this file has no such function: this file is of "
+                  "version %d.%d.%d, that one of %s; install both files of one version",
+                  SENNIT_VERSION_MAJOR,
+                  SENNIT_VERSION_MINOR,
+                  SENNIT_VERSION_PATCH,
+                  version != nullptr ? version() : "an unknown one");
+    give_up(name, why);
   }
   return reinterpret_cast<Function>(found);
 }

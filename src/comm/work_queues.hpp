@@ -37,9 +37,7 @@ struct WorkQueues {
   Pairs::iterator erase(Pairs::iterator pair);
   // The first work of that queue, or null.
   [[nodiscard]] const Work* first_of(const Work& work) const;
-  [[nodiscard]] bool have_recvs_from_any() const {
-    return !pairs.empty() && pairs.contains(recv_from(kAnyRank));
-  }
+  [[nodiscard]] bool have_recvs_from_any() const { return pairs.contains(recv_from(kAnyRank)); }
   // Takes the recv that was posted first of those from `peer`, or from any rank, with this tag out
   // of its queue; null: there is none.
   std::shared_ptr<Work> take_recv(int peer, std::int32_t tag);

@@ -22,16 +22,16 @@ static const char* complaint;
   } while (0)
 
 static int* device_ints(int count, int first, int step) {
-  int* const device = fake_malloc(sizeof(int) * (size_t)count);
+  int* const device = gpu_malloc(sizeof(int) * (size_t)count);
   for (int i = 0; i < count; ++i) {
     const int value = first + i * step;
-    fake_write(device + i, &value, sizeof(value));
+    gpu_write(device + i, &value, sizeof(value));
   }
   return device;
 }
 static int at(const int* device, int i) {
   int value;
-  fake_read(&value, device + i, sizeof(value));
+  gpu_read(&value, device + i, sizeof(value));
   return value;
 }
 
@@ -148,7 +148,7 @@ static void persistent(void) {
   for (int round = 1; round <= 3; ++round) {
     for (int i = 0; i < kCount; ++i) {
       const int value = round * (rank + i);
-      fake_write(in + i, &value, sizeof(value));
+      gpu_write(in + i, &value, sizeof(value));
     }
     MPI_Startall(2, requests);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
@@ -244,8 +244,8 @@ static void nonblocking_messages(void) {
 static void bytes_on_gpus(void) {
   enum { kBytes = 1 << 20, kRounds = 5 };
   unsigned char* const host = malloc(kBytes);
-  unsigned char* const in = fake_malloc(kBytes);
-  unsigned char* const out = fake_malloc((size_t)kBytes * (size_t)ranks);
+  unsigned char* const in = gpu_malloc(kBytes);
+  unsigned char* const out = gpu_malloc((size_t)kBytes * (size_t)ranks);
   unsigned char value = 0;
   int counts[8];
   int places[8];
@@ -254,26 +254,26 @@ static void bytes_on_gpus(void) {
     places[r] = r * kBytes;
   }
   memset(host, rank + 1, kBytes);
-  fake_write(in, host, kBytes);
+  gpu_write(in, host, kBytes);
   for (int round = 0; round < kRounds; ++round) {
     MPI_Allreduce(in, out, kBytes, MPI_UINT8_T, MPI_SUM, MPI_COMM_WORLD);
-    fake_read(&value, out + kBytes - 1, 1);
+    gpu_read(&value, out + kBytes - 1, 1);
     CHECK(value == ranks * (ranks + 1) / 2);
     MPI_Allgather(in, kBytes, MPI_BYTE, out, kBytes, MPI_BYTE, MPI_COMM_WORLD);
-    fake_read(&value, out + kBytes, 1);
+    gpu_read(&value, out + kBytes, 1);
     CHECK(value == 2);
     MPI_Bcast(rank == 0 ? host : in, kBytes, MPI_BYTE, 0, MPI_COMM_WORLD);
-    fake_read(&value, in + kBytes / 2, 1);
+    gpu_read(&value, in + kBytes / 2, 1);
     CHECK(value == 1);
     MPI_Alltoallv(
         MPI_IN_PLACE, NULL, NULL, MPI_BYTE, out, counts, places, MPI_BYTE, MPI_COMM_WORLD);
     MPI_Alltoallv(
         MPI_IN_PLACE, NULL, NULL, MPI_BYTE, out, counts, places, MPI_BYTE, MPI_COMM_WORLD);
     MPI_Alltoall(MPI_IN_PLACE, 0, MPI_BYTE, out, kBytes, MPI_BYTE, MPI_COMM_WORLD);
-    fake_read(&value, out + kBytes, 1);
+    gpu_read(&value, out + kBytes, 1);
     CHECK(value == (rank == 0 ? 1 : 2));
     memset(host, rank + 1, kBytes);
-    fake_write(in, host, kBytes);
+    gpu_write(in, host, kBytes);
   }
   free(host);
 }
@@ -298,7 +298,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  fake_choose_device(rank % 2);
+  gpu_choose_device(rank % 2);
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
     int is_wanted = argc == 1;
     for (int a = 1; a < argc; ++a) {

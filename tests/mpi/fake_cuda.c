@@ -45,7 +45,7 @@ __attribute__((constructor)) static void find_gpus(void) {
   gpus.synchronize = (void (*)(void*))dlsym(RTLD_DEFAULT, "fake_synchronize");
 }
 
-API void fake_choose_device(int device) {
+API void gpu_choose_device(int device) {
   if (gpus.use_device != NULL && (current != device || !has_default_stream)) {
     gpus.use_device(device);
     has_default_stream = 1;
@@ -81,9 +81,9 @@ static void open_memory(void) {
   }
 }
 
-API void* fake_malloc(size_t bytes) {
+API void* gpu_malloc(size_t bytes) {
   if (gpus.allocate != NULL) {
-    fake_choose_device(current);
+    gpu_choose_device(current);
     return gpus.allocate(bytes);
   }
   pthread_mutex_lock(&mutex);
@@ -97,7 +97,7 @@ API void* fake_malloc(size_t bytes) {
   pthread_mutex_unlock(&mutex);
   return made;
 }
-API void fake_free(void* freed) { (void)freed; }
+API void gpu_free(void* freed) { (void)freed; }
 
 /* -1: the host. */
 static int device_of(const void* address) {
@@ -114,15 +114,15 @@ static char* seen(const void* address) {
                                                       : (char*)address;
 }
 
-API void fake_write(void* device, const void* host, size_t bytes) {
+API void gpu_write(void* device, const void* host, size_t bytes) {
   memcpy(seen(device), host, bytes);
 }
-API void fake_read(void* host, const void* device, size_t bytes) {
+API void gpu_read(void* host, const void* device, size_t bytes) {
   memcpy(host, seen(device), bytes);
 }
 
-API void* fake_make_stream(void) { return gpus.stream(); }
-API void fake_wait(void* stream) { gpus.synchronize(stream); }
+API void* gpu_make_stream(void) { return gpus.stream(); }
+API void gpu_wait(void* stream) { gpus.synchronize(stream); }
 
 API int cuPointerGetAttributes(unsigned count, const int* names, void** values, Pointer address) {
   const int device = device_of((const void*)address);
@@ -154,19 +154,19 @@ API int cuDeviceGetCount(int* count) {
 }
 API int cuCtxSetCurrent(void* context) {
   ++contexts;
-  fake_choose_device((int)((intptr_t)context - kContext));
+  gpu_choose_device((int)((intptr_t)context - kContext));
   return 0;
 }
 API int cuMemAlloc_v2(Pointer* made, size_t bytes) {
-  *made = (Pointer)fake_malloc(bytes);
+  *made = (Pointer)gpu_malloc(bytes);
   return 0;
 }
 API int cuMemcpyDtoH_v2(void* to, Pointer from, size_t bytes) {
-  fake_read(to, (const void*)from, bytes);
+  gpu_read(to, (const void*)from, bytes);
   return 0;
 }
 API int cuMemcpyHtoD_v2(Pointer to, const void* from, size_t bytes) {
-  fake_write((void*)to, from, bytes);
+  gpu_write((void*)to, from, bytes);
   return 0;
 }
 API int cuDevicePrimaryCtxRetain(void** context, int device) {
@@ -178,7 +178,7 @@ API int cuCtxPushCurrent_v2(void* context) {
   if (device < 0 || device >= kDevices) {
     return kInvalidContext;
   }
-  fake_choose_device((int)device);
+  gpu_choose_device((int)device);
   ++contexts;
   return 0;
 }

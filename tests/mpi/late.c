@@ -18,9 +18,9 @@ int main(int argc, char** argv) {
     fprintf(stderr, "late: %s\n", dlerror());
     return EXIT_FAILURE;
   }
-  void* (*const allocate)(size_t) = (void* (*)(size_t))dlsym(driver, "fake_malloc");
+  void* (*const allocate)(size_t) = (void* (*)(size_t))dlsym(driver, "gpu_malloc");
   void (*const read)(void*, const void*, size_t) =
-      (void (*)(void*, const void*, size_t))dlsym(driver, "fake_read");
+      (void (*)(void*, const void*, size_t))dlsym(driver, "gpu_read");
   int* const out = allocate(sizeof(int));
   MPI_Allreduce(&value, out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   int found = 0;

@@ -23,7 +23,7 @@ static void need(int result, const char* what) {
   }
 }
 
-void fake_choose_device(int device) {
+void gpu_choose_device(int device) {
   void* context = NULL;
   int devices = 0;
   need(cuInit(0), "cuInit");
@@ -31,22 +31,22 @@ void fake_choose_device(int device) {
   need(cuDevicePrimaryCtxRetain(&context, device % devices), "cuDevicePrimaryCtxRetain");
   need(cuCtxSetCurrent(context), "cuCtxSetCurrent");
 }
-void* fake_malloc(size_t bytes) {
+void* gpu_malloc(size_t bytes) {
   Pointer memory = 0;
   need(cuMemAlloc_v2(&memory, bytes), "cuMemAlloc");
   return (void*)memory;
 }
-void fake_free(void* memory) { need(cuMemFree_v2((Pointer)memory), "cuMemFree"); }
-void fake_write(void* device, const void* host, size_t bytes) {
+void gpu_free(void* memory) { need(cuMemFree_v2((Pointer)memory), "cuMemFree"); }
+void gpu_write(void* device, const void* host, size_t bytes) {
   need(cuMemcpyHtoD_v2((Pointer)device, host, bytes), "cuMemcpyHtoD");
 }
-void fake_read(void* host, const void* device, size_t bytes) {
+void gpu_read(void* host, const void* device, size_t bytes) {
   need(cuMemcpyDtoH_v2(host, (Pointer)device, bytes), "cuMemcpyDtoH");
 }
-void* fake_make_stream(void) {
+void* gpu_make_stream(void) {
   enum { kWaitsForNoOther = 1 };
   void* stream = NULL;
   need(cuStreamCreate(&stream, kWaitsForNoOther), "cuStreamCreate");
   return stream;
 }
-void fake_wait(void* stream) { need(cuStreamSynchronize(stream), "cuStreamSynchronize"); }
+void gpu_wait(void* stream) { need(cuStreamSynchronize(stream), "cuStreamSynchronize"); }

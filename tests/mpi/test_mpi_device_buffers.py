@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 GPU_BUFFERS = re.compile(r"GPU buffers: (\d+) calls by GPUs, (\d+) through host memory")
+GPUS = [*Path("/dev").glob("nvidia[0-9]*")]
 # Of device.c.
 BLOCKING = ("reductions", "types_with_gaps", "blocks_of_different_lengths", "passed_on", "messages")
 NONBLOCKING = ("nonblocking", "persistent", "nonblocking_messages")
@@ -117,11 +118,11 @@ def test_the_mpi_says_that_buffers_may_be_in_gpu_memory(installed: Installed) ->
     assert installed.start(program, environment=off).stdout == "cuda 0 0\n"
 
 
-GPUS = [*Path("/dev").glob("nvidia[0-9]*")]
+needs_gpus = pytest.mark.skipif(not GPUS, reason="gpu2: needs a build with CUDA and a GPU")
 
 
-@pytest.mark.skipif(not GPUS, reason="gpu2: needs a build with CUDA and a GPU")
-def test_real_gpus(installed: Installed) -> None:
+@needs_gpus
+def test_real_gpus_run_calls(installed: Installed) -> None:
     installed.compile("real", HERE / "device.c", HERE / "real_cuda.c", "-l:libcuda.so.1")
     names = [*BLOCKING, "bytes_on_gpus", *(NONBLOCKING if has_callbacks(installed) else ())]
     run = installed.start(installed.folder / "real", *names)
@@ -129,6 +130,10 @@ def test_real_gpus(installed: Installed) -> None:
     by_gpus, through_host = gpu_buffers(run)
     assert by_gpus > 0
     assert through_host > 0
+
+
+@needs_gpus
+def test_calls_of_nccl_come_between_those_of_mpi_on_real_gpus(installed: Installed) -> None:
     nccl = sennit.nccl_library()
     sources = (HERE / "with_nccl.c", HERE / "real_cuda.c")
     installed.compile("real_with_nccl", *sources, nccl, "-l:libcuda.so.1")

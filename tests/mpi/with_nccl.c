@@ -83,8 +83,8 @@ static void play(int round, size_t bytes) {
   }
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   need(round % 2 == 0 || sum == ranks, "MPI_Iallreduce");
-  fake_wait(stream);
-  fake_read(&value, out + bytes - 1, 1);
+  gpu_wait(stream);
+  gpu_read(&value, out + bytes - 1, 1);
   need(value == expected(round), "what NCCL received");
 }
 
@@ -93,16 +93,16 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  fake_choose_device(rank);
-  in = fake_malloc(kMostBytes);
-  out = fake_malloc((size_t)kMostBytes * (size_t)ranks);
+  gpu_choose_device(rank);
+  in = gpu_malloc(kMostBytes);
+  out = gpu_malloc((size_t)kMostBytes * (size_t)ranks);
   unsigned char* const host = malloc(kMostBytes);
   for (int i = 0; i < kMostBytes; ++i) {
     host[i] = (unsigned char)(rank + 1);
   }
-  fake_write(in, host, kMostBytes);
+  gpu_write(in, host, kMostBytes);
   free(host);
-  stream = fake_make_stream();
+  stream = gpu_make_stream();
   if (rank == 0) {
     need(ncclGetUniqueId(&id) == 0, "ncclGetUniqueId");
   }
