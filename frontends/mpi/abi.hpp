@@ -29,6 +29,9 @@ struct Mpich {
   using Errhandler = int;
   using Request = int;
   using Info = int;
+  using Message = int;
+  using Window = int;
+  using File = void*;
 
   static constexpr Comm kCommNull = 0x04000000;
   static constexpr Request kRequestNull = 0x2c000000;
@@ -46,6 +49,9 @@ struct Mpich {
   static constexpr int kRoot = -3;
   static constexpr int kAnySource = -2;
   static constexpr int kUndefined = -32766;
+  static constexpr int kCart = 2;
+  static constexpr int kGraph = 1;
+  static constexpr int kDistGraph = 3;
   static constexpr int kCombinerNamed = 1;
   static constexpr int kCombinerDup = 2;
   static constexpr int kCombinerContiguous = 3;
@@ -90,6 +96,9 @@ struct OpenMpi {
   using Errhandler = void*;
   using Request = void*;
   using Info = void*;
+  using Message = void*;
+  using Window = void*;
+  using File = void*;
 
   static constexpr std::size_t kStatusBytes = 24;
   static constexpr int kErrCount = 2;
@@ -98,6 +107,9 @@ struct OpenMpi {
   static constexpr int kRoot = -4;
   static constexpr int kAnySource = -1;
   static constexpr int kUndefined = -32766;
+  static constexpr int kCart = 1;
+  static constexpr int kGraph = 2;
+  static constexpr int kDistGraph = 3;
   static constexpr int kCombinerNamed = 0;
   static constexpr int kCombinerDup = 1;
   static constexpr int kCombinerContiguous = 2;
@@ -154,6 +166,9 @@ struct Standard {
   using Errhandler = void*;
   using Request = void*;
   using Info = void*;
+  using Message = void*;
+  using Window = void*;
+  using File = void*;
 
   static constexpr std::size_t kStatusBytes = 32;
   static constexpr int kErrCount = 2;
@@ -162,6 +177,9 @@ struct Standard {
   static constexpr int kRoot = -4;
   static constexpr int kAnySource = -1;
   static constexpr int kUndefined = -32766;
+  static constexpr int kCart = 211;
+  static constexpr int kGraph = 212;
+  static constexpr int kDistGraph = 213;
   static constexpr int kCombinerNamed = 101;
   static constexpr int kCombinerDup = 102;
   static constexpr int kCombinerContiguous = 103;

@@ -7,19 +7,18 @@
 
 #include "buffers.hpp"
 #include "front.hpp"
+#include "narrowed.hpp"
 #include "shadows.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace sennit_mpi {
 
@@ -29,7 +28,9 @@ struct Reducing;
 template <class Abi, class N, class D>
 struct DeviceRoles;
 template <class Abi, class N, class D>
-struct Messages;
+struct PassedCalls;
+template <class Abi, class N, class D>
+struct NeighbourCalls;
 
 constexpr const char* kRefused = "arguments that the MPI refuses";
 constexpr const char* kSmallOverNodes =
@@ -39,43 +40,6 @@ inline std::size_t not_known_to_all() { return 0; }
 
 template <class Abi>
 inline Front<Abi>* front_in_use = nullptr;
-
-// Counts of 64 bits as an MPI without such calls takes them.
-class Narrowed {
- public:
-  explicit Narrowed(std::size_t entries) : entries_(entries) {}
-
-  template <class Argument>
-  auto operator()(Argument argument) {
-    if constexpr (std::is_same_v<Argument, std::int64_t>) {
-      return narrow(argument);
-    } else if constexpr (std::is_same_v<Argument, const std::int64_t*>) {
-      if (argument == nullptr) {
-        return static_cast<const int*>(nullptr);
-      }
-      std::vector<int>& numbers = arrays_.at(used_++);
-      for (std::size_t i = 0; i < entries_; ++i) {
-        numbers.push_back(narrow(argument[i]));
-      }
-      return static_cast<const int*>(numbers.data());
-    } else {
-      return argument;
-    }
-  }
-  [[nodiscard]] bool fits() const { return fits_; }
-
- private:
-  int narrow(std::int64_t number) {
-    fits_ = fits_ && number >= std::numeric_limits<int>::min() &&
-            number <= std::numeric_limits<int>::max();
-    return fits_ ? static_cast<int>(number) : 0;
-  }
-
-  std::size_t entries_;
-  bool fits_ = true;
-  std::array<std::vector<int>, 4> arrays_;
-  std::size_t used_ = 0;
-};
 
 template <class Abi, class N, class D>
 class Calls {
@@ -105,7 +69,11 @@ class Calls {
     const CountedCall counted("MPI_" #nonblocking);                                             \
     return front().guard(comm, [&] {                                                            \
       return begin(                                                                             \
-          {front().taking(comm, Call::k##nonblocking, false), comm, request, false},            \
+          {"MPI_" #nonblocking,                                                                 \
+           front().taking(comm, Call::k##nonblocking, false),                                   \
+           comm,                                                                                \
+           request,                                                                             \
+           false},                                                                              \
           [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },      \
           [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); }, \
           [&](Taken& taken, auto& call, auto& shadows) {                                        \
@@ -121,7 +89,11 @@ class Calls {
     const CountedCall counted("MPI_" #name "_init");                                            \
     return front().guard(comm, [&] {                                                            \
       return begin(                                                                             \
-          {front().taking_persistent(comm, Call::k##name##_init), comm, request, true},         \
+          {"MPI_" #name "_init",                                                                \
+           front().taking_persistent(comm, Call::k##name##_init),                               \
+           comm,                                                                                \
+           request,                                                                             \
+           true},                                                                               \
           [&](Shadows<Abi>& shadows) { Roles::stem(shadows, SENNIT_MPI_LIST arguments); },      \
           [&](const Taken& taken) { return prepare_##stem(taken, SENNIT_MPI_LIST arguments); }, \
           [&](Taken& taken, auto& call, auto& shadows) {                                        \
@@ -133,12 +105,12 @@ class Calls {
           });                                                                                   \
     });                                                                                         \
   }
-#define SENNIT_MPI_PASS_ON(stem, entries, ...)           \
-  pass_on(                                               \
-      same_width().stem,                                 \
-      front().functions.plain.stem,                      \
-      [&] { return static_cast<std::size_t>(entries); }, \
-      comm,                                              \
+#define SENNIT_MPI_PASS_ON(stem, entries, ...) \
+  pass_on(                                     \
+      same_width().stem,                       \
+      front().functions.plain.stem,            \
+      [&] { return ArrayLengths(entries); },   \
+      front().errors_of(comm),                 \
       __VA_ARGS__)
 #define SENNIT_MPI_OTHER(name, stem, parameters)
 #include "calls.def"
@@ -146,7 +118,8 @@ class Calls {
 
  private:
   friend struct DeviceRoles<Abi, N, D>;
-  friend struct Messages<Abi, N, D>;
+  friend struct PassedCalls<Abi, N, D>;
+  friend struct NeighbourCalls<Abi, N, D>;
 
   static constexpr bool kIsPlain = std::is_same_v<N, int>;
   using Taken = Member<Abi>;
@@ -166,6 +139,7 @@ class Calls {
   static int run_anywhere(
       Taken* taken, bool is_asked, Shadow&& shadow, Prepare&& prepare, Pass&& pass);
   struct Begun {
+    const char* name;
     Taken* taken;  // null: by the MPI
     Comm comm;
     Request* request;
@@ -201,23 +175,23 @@ class Calls {
   }
 
   // The MPI's own call. `entries` gives the length of the arrays of counts, if it has to be known.
-  template <class Same, class Plain, class Entries, class... Arguments>
-  static int pass_on(Same same, Plain plain, Entries entries, Comm comm, Arguments... arguments) {
+  template <class Same, class Plain, class Entries, class Raise, class... Arguments>
+  static int pass_on(
+      Same same, Plain plain, Entries entries, const Raise& raise_it, Arguments... arguments) {
     if (same != nullptr) {
       return same(arguments...);
     }
     if (plain == nullptr) {
-      front().functions.mpi.comm_call_errhandler(comm, Abi::kErrOther);
-      return Abi::kErrOther;
+      return raise_it(Abi::kErrOther);
     }
     auto narrowed = std::make_unique<Narrowed>(entries());
     // Braces: from left to right.
     const std::tuple narrow{(*narrowed)(arguments)...};
     if (!narrowed->fits()) {
-      front().functions.mpi.comm_call_errhandler(comm, Abi::kErrCount);
-      return Abi::kErrCount;
+      return raise_it(Abi::kErrCount);
     }
     const int code = std::apply(plain, narrow);
+    narrowed->widen_result();
     using Last = std::tuple_element_t<sizeof...(Arguments) - 1, std::tuple<Arguments...>>;
     if constexpr (std::is_same_v<Last, Request*>) {
       // The MPI reads the arrays until the call has ended, and nobody says when.
@@ -476,12 +450,14 @@ int Calls<Abi, N, D>::begin(
     return code ? *code : pass();
   }
   if (!front().running()->requests.can_run()) {
-    return front().refuse_device_memory(begun.comm);
+    return front().refuse_device_memory(
+        front().errors_of(begun.comm), begun.name, "use its blocking form, or host memory");
   }
-  const FollowedCall kind =
-      begun.is_persistent ? FollowedCall::kPersistent : FollowedCall::kCollective;
   const int passed = pass();
-  return passed == 0 ? front().follow(begun.comm, std::move(*shadows), kind, begun.request)
+  return passed == 0 ? front().follow(front().errors_of(begun.comm),
+                                      std::move(*shadows),
+                                      {.is_persistent = begun.is_persistent},
+                                      begun.request)
                      : passed;
 }
 

@@ -256,7 +256,9 @@ class Communicators {
     member->seen = 0;
     member->why = why_not(is_inter != 0, size);
     member->is_settled = !member->why.empty();
-    if (!member->is_settled) {
+    if (member->is_settled) {
+      log(*member);
+    } else {
       member->why = kNoneYet;
     }
     member->handle.store(comm, std::memory_order_relaxed);
@@ -310,6 +312,16 @@ class Communicators {
     }
     member.is_settled = true;
     member.why = agree(member, comm);
+    log(member);
+  }
+  // At level INFO, once a communicator.
+  static void log(const Member<Abi>& member) {
+    if (member.rank == 0) {
+      const std::string who = "a communicator of " + std::to_string(member.size) + " ranks ";
+      const bool is_taken = member.engine != nullptr;
+      sennit_tool_log(
+          "mpi", (who + (is_taken ? "runs on Sennit" : "is passed on: " + member.why)).c_str());
+    }
   }
 
   // A kept engine that no request has on any rank. Null: there is none.

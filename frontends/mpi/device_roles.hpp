@@ -54,10 +54,10 @@ struct DeviceRoles {
                : Elements<Abi>{};
   }
 
-  template <class Use>
+  template <class Displacement, class Use>
   static void each_block(const void* buffer,
                          const N* counts,
-                         const D* displacements,
+                         const Displacement* displacements,
                          Type type,
                          int ranks,
                          Use&& use) {
@@ -66,10 +66,10 @@ struct DeviceRoles {
     }
   }
   // Displacements are in bytes.
-  template <class Use>
+  template <class Displacement, class Use>
   static void each_block(const void* buffer,
                          const N* counts,
-                         const D* displacements,
+                         const Displacement* displacements,
                          const Type* types,
                          int ranks,
                          Use&& use) {

@@ -48,9 +48,11 @@
 #define SENNIT_MPI_OTHER(name, ...) \
   SENNIT_MPI_ENTRY(MPI_##name)      \
   SENNIT_MPI_ENTRY(PMPI_##name)
-#define SENNIT_MPI_MESSAGE(name, ...) \
-  SENNIT_MPI_OTHER(name)              \
+#define SENNIT_MPI_PASSED_UNCOUNTED SENNIT_MPI_OTHER
+#define SENNIT_MPI_PASSED(name, ...) \
+  SENNIT_MPI_OTHER(name)             \
   SENNIT_MPI_OTHER(name##_c)
+#define SENNIT_MPI_NEIGHBOUR SENNIT_MPI_COLLECTIVE
 #define SENNIT_MPI_UNCOUNTED(name, nonblocking, ...) \
   SENNIT_MPI_OTHER(name)                             \
   SENNIT_MPI_OTHER(nonblocking)                      \
@@ -157,7 +159,9 @@ extern "C" __attribute__((visibility("hidden"), used)) void sennit_mpi_fill_slot
   const Entry entries[] = {
 #define SENNIT_MPI_OTHER(name, ...) \
   {"MPI_" #name, &sennit_slot_MPI_##name}, {"PMPI_" #name, &sennit_slot_PMPI_##name},
-#define SENNIT_MPI_MESSAGE(name, ...) SENNIT_MPI_OTHER(name) SENNIT_MPI_OTHER(name##_c)
+#define SENNIT_MPI_PASSED_UNCOUNTED SENNIT_MPI_OTHER
+#define SENNIT_MPI_PASSED(name, ...) SENNIT_MPI_OTHER(name) SENNIT_MPI_OTHER(name##_c)
+#define SENNIT_MPI_NEIGHBOUR SENNIT_MPI_COLLECTIVE
 #define SENNIT_MPI_UNCOUNTED(name, nonblocking, ...) \
   SENNIT_MPI_OTHER(name) SENNIT_MPI_OTHER(nonblocking) SENNIT_MPI_OTHER(name##_init)
 #define SENNIT_MPI_COLLECTIVE(name, nonblocking, ...) \

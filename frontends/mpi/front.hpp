@@ -3,6 +3,7 @@
 
 #include "abi.hpp"
 #include "buffers.hpp"
+#include "call_in_mpi.hpp"
 #include "communicators.hpp"
 #include "cuda.hpp"
 #include "datatypes.hpp"
@@ -20,13 +21,11 @@
 
 #include "sennit/sennit.h"
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,27 +35,19 @@
 
 namespace sennit_mpi {
 
-// What becomes of a request that the MPI has made for a call on shadows.
-enum class FollowedCall : std::uint8_t { kCollective, kMessage, kPersistent };
+// Who handles the errors of a call: the handler of a communicator, a window or a file.
+template <class Handle>
+struct Errors {
+  int (*call_handler)(Handle handle, int code);
+  Handle handle;
 
-// Of a message, for the MPI to fill.
-template <class Abi>
-class Status {
- public:
-  void* data() { return room_.data(); }
-  [[nodiscard]] const void* data() const { return room_.data(); }
-
- private:
-  alignas(std::max_align_t) std::array<std::byte, Abi::kStatusBytes> room_{};
+  int operator()(int code) const {
+    if (call_handler != nullptr) {
+      call_handler(handle, code);
+    }
+    return code;
+  }
 };
-
-// What has come.
-template <class Abi>
-std::size_t bytes_of(const Functions<Abi>& functions, typename Abi::Type byte, const void* status) {
-  std::int64_t bytes = 0;
-  functions.mpi.get_elements_x(status, byte, &bytes);
-  return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
-}
 
 template <class Abi>
 class Front {
@@ -168,32 +159,32 @@ class Front {
     return status == SENNIT_OK ? 0 : report(member.handle, status);
   }
   // A call that the MPI has begun or made, in place of `request`: the program gets a request that
-  // ends when the shadows have been copied back.
-  int follow(typename Abi::Comm comm,
+  // ends when the shadows have been copied back. `raise` is for one that is started later.
+  template <class Raise>
+  int follow(const Raise& raise_later,
              Shadows<Abi> shadows,
-             FollowedCall kind,
+             RequestKind kind,
              typename Abi::Request* request) {
     Running& behind = *running_.load(std::memory_order_relaxed);
-    auto call = std::make_unique<CallInMpi>(
+    auto call = std::make_unique<CallInMpi<Abi>>(
         functions, behind.requests, std::move(shadows), *request, kind, abi.byte());
-    if (kind != FollowedCall::kPersistent) {
+    if (!kind.is_persistent) {
       return behind.requests.start(
           std::move(call), [](sennit_status_t /*failure*/) { return 0; }, request);
     }
     return behind.persistent.make(
         std::move(call),
-        {.of_library = [this, comm](sennit_status_t) { return raise(comm, Abi::kErrOther); },
-         .of_mpi = [this, comm](int code) { return raise(comm, code); }},
+        {.of_library = [raise_later](sennit_status_t) { return raise_later(Abi::kErrOther); },
+         .of_mpi = raise_later},
         request);
   }
   // A call that the MPI would have to run, after which nobody would copy what it has received.
-  int refuse_device_memory(typename Abi::Comm comm) const {
-    return raise(
-        comm,
-        new_code(Abi::kErrOther,
-                 "this call has buffers in GPU memory, which the MPI cannot read, and does "
-                 "not run on Sennit (SENNIT_MPI_STATS=1 says why); use its blocking form, "
-                 "or host memory"));
+  template <class Raise>
+  int refuse_device_memory(const Raise& raise_it, const char* call, const char* what_to_do) const {
+    return raise_it(new_code(Abi::kErrOther,
+                             std::string(call) +
+                                 " has a buffer in GPU memory, which the MPI cannot read; " +
+                                 what_to_do));
   }
 
   // Begins one; the MPI gets a request for it.
@@ -280,7 +271,7 @@ class Front {
   // communicator, on all ranks.
   template <class Body>
   int guard(typename Abi::Comm comm, Body&& body) {
-    return guard_message(comm, [&] {
+    return guard_alone(errors_of(comm), [&] {
       try {
         return body();
       } catch (...) {
@@ -291,13 +282,26 @@ class Front {
       }
     });
   }
-  // Of a message's: on this rank.
-  template <class Body>
-  int guard_message(typename Abi::Comm comm, Body&& body) {
+  // Of another call's: on this rank.
+  template <class Raise, class Body>
+  int guard_alone(const Raise& raise_it, Body&& body) {
     return guarded(std::forward<Body>(body), [&](const char* what) {
-      return guarded([&] { return raise(comm, new_code(Abi::kErrOther, what)); },
-                     [&](const char* /*what*/) { return raise(comm, Abi::kErrOther); });
+      return guarded([&] { return raise_it(new_code(Abi::kErrOther, what)); },
+                     [&](const char* /*what*/) { return raise_it(Abi::kErrOther); });
     });
+  }
+  [[nodiscard]] Errors<typename Abi::Comm> errors_of(typename Abi::Comm comm) const {
+    return {functions.mpi.comm_call_errhandler, comm};
+  }
+  // Of a call without a communicator.
+  [[nodiscard]] Errors<typename Abi::Comm> errors_of_world() const {
+    return errors_of(abi.world());
+  }
+  [[nodiscard]] Errors<typename Abi::Window> errors_of_window(typename Abi::Window window) const {
+    return {functions.mpi.win_call_errhandler, window};
+  }
+  [[nodiscard]] Errors<typename Abi::File> errors_of_file(typename Abi::File file) const {
+    return {functions.mpi.file_call_errhandler, file};
   }
   // By the communicator's error handler, which by default ends the job.
   int raise(typename Abi::Comm comm, int code) const {
@@ -359,65 +363,6 @@ class Front {
 
     Call call;
     std::optional<Shadows<Abi>> shadows;
-  };
-
-  // A call that the MPI runs on shadows, by a request that may be a persistent one.
-  struct CallInMpi final : Startable {
-    CallInMpi(const Functions<Abi>& its_functions,
-              const Requests<Abi>& its_requests,
-              Shadows<Abi> its_shadows,
-              typename Abi::Request its_request,
-              FollowedCall its_kind,
-              typename Abi::Type byte)
-        : functions(its_functions),
-          requests(its_requests),
-          shadows(std::move(its_shadows)),
-          request(its_request),
-          is_persistent(its_kind == FollowedCall::kPersistent),
-          is_message(its_kind == FollowedCall::kMessage),
-          type_of_bytes(byte) {}
-    ~CallInMpi() override {
-      if (is_persistent) {
-        functions.request_free(&request);
-      }
-    }
-    int read_again() override {
-      shadows.copy_in_again();
-      return 0;
-    }
-    sennit_status_t start(const sennit_call_options_t* /*options*/) override {
-      return functions.start(&request) == 0 ? SENNIT_OK : SENNIT_SYSTEM_ERROR;
-    }
-    bool has_ended_in_mpi() override { return requests.has_ended(request); }
-    bool has_status(void* to) const override {
-      if (is_message && to != nullptr && to != Abi::status_ignore()) {
-        std::memcpy(to, status.data(), Abi::kStatusBytes);
-      }
-      return is_message;
-    }
-    void cancel() override { functions.mpi.cancel(&request); }
-    int finish() override {
-      const int code = functions.mpi.wait(&request, status.data());
-      int is_cancelled = 0;
-      if (is_message && code == 0) {
-        functions.mpi.test_cancelled(status.data(), &is_cancelled);
-      }
-      if (code == 0 && is_cancelled == 0) {
-        shadows.copy_out(is_message ? bytes_of(functions, type_of_bytes, status.data())
-                                    : Shadows<Abi>::kAll);
-      }
-      return code;
-    }
-    [[nodiscard]] std::size_t bytes() const override { return 0; }
-
-    const Functions<Abi>& functions;
-    const Requests<Abi>& requests;
-    Shadows<Abi> shadows;
-    typename Abi::Request request;
-    bool is_persistent;
-    bool is_message;
-    typename Abi::Type type_of_bytes;
-    Status<Abi> status;
   };
 
   template <class Call>

@@ -12,6 +12,11 @@
 
 namespace sennit_mpi {
 
+// An address, or a place in a file, which has 64 bits in calls of every width: a type apart from
+// counts of 64 bits, which may have to be narrowed.
+using Address = long long;
+static_assert(!std::is_same_v<Address, std::int64_t> && sizeof(Address) == sizeof(std::int64_t));
+
 template <class Abi>
 struct Functions {
   using Comm = typename Abi::Comm;
@@ -21,6 +26,9 @@ struct Functions {
   using Errhandler = typename Abi::Errhandler;
   using Request = typename Abi::Request;
   using Info = typename Abi::Info;
+  using Message = typename Abi::Message;
+  using Window = typename Abi::Window;
+  using File = typename Abi::File;
 
   // The collectives, with counts N and displacements D, their nonblocking and persistent forms, and
   // messages. Persistent collectives are null where the MPI is older than MPI 4.
@@ -30,7 +38,9 @@ struct Functions {
   int(*stem) parameters = nullptr;                                                     \
   int (*i_##stem)(SENNIT_MPI_LIST parameters, Request * request) = nullptr;            \
   int (*init_##stem)(SENNIT_MPI_LIST parameters, Info info, Request * request) = nullptr;
-#define SENNIT_MPI_MESSAGE(name, stem, form, parameters, arguments) int(*stem) parameters = nullptr;
+#define SENNIT_MPI_NEIGHBOUR SENNIT_MPI_COLLECTIVE
+#define SENNIT_MPI_PASSED(name, stem, form, errors, parameters, arguments) \
+  int(*stem) parameters = nullptr;
 #define SENNIT_MPI_OTHER(name, stem, parameters)
 #include "calls.def"
   };
@@ -60,8 +70,11 @@ struct Functions {
   take(large.stem, #name "_c");                                                        \
   take(large.i_##stem, #nonblocking "_c");                                             \
   take(large.init_##stem, #name "_init_c");
-#define SENNIT_MPI_MESSAGE(name, stem, form, parameters, arguments) \
-  take(plain.stem, #name);                                          \
+#define SENNIT_MPI_NEIGHBOUR SENNIT_MPI_COLLECTIVE
+#define SENNIT_MPI_PASSED_UNCOUNTED(name, stem, form, errors, parameters, arguments) \
+  take(plain.stem, #name);
+#define SENNIT_MPI_PASSED(name, stem, form, errors, parameters, arguments) \
+  take(plain.stem, #name);                                                 \
   take(large.stem, #name "_c");
 #define SENNIT_MPI_OTHER(name, stem, parameters) take(stem, #name);
 #include "calls.def"

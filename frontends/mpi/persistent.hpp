@@ -1,10 +1,11 @@
-// Persistent: collectives that are made once and started many times.
+// Persistent: collectives that are made once and started many times, and what the MPI runs on
+// shadows in such a way.
 //
-// They match by the order in which they are made, and each rank may start them in another one. So
-// each has an engine of its own, made in its MPI_X_init, which may synchronize, or taken over from
-// one that all ranks have freed. For the program it is a persistent receive of the MPI, of a
-// message that this rank sends to itself when the call has ended: the program waits for it with
-// whatever else it waits for.
+// Collectives match by the order in which they are made, and each rank may start them in another
+// one. So each has an engine of its own, made in its MPI_X_init, which may synchronize, or taken
+// over from one that all ranks have freed. For the program it is a persistent receive of the MPI,
+// of a message that this rank sends to itself when the call has ended: the program waits for it
+// with whatever else it waits for.
 #pragma once
 
 #include "abi.hpp"
@@ -17,13 +18,15 @@
 #include "sennit/sennit.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace sennit_mpi {
 
@@ -59,22 +62,30 @@ class Persistent {
   [[nodiscard]] bool is_empty() const { return count_.load(std::memory_order_relaxed) == 0; }
   // An engine takes memory and descriptors, so there are not many.
   [[nodiscard]] bool has_room() const {
-    return count_.load(std::memory_order_relaxed) < entries_.size();
+    const std::scoped_lock lock(mutex_);
+    return std::ranges::count_if(entries_, [](const auto& entry) {
+             return entry != nullptr && entry->call->engine != nullptr;
+           }) < kMostEngines;
   }
 
   // A request for the call. Returns what the MPI says.
   int make(std::unique_ptr<Startable> call, Errors errors, Request* request) {
     auto entry = std::make_unique<Entry>(*this, std::move(call), std::move(errors));
     const std::scoped_lock lock(mutex_);
-    const auto place = std::find(entries_.begin(), entries_.end(), nullptr);
+    auto place = std::find(entries_.begin(), entries_.end(), nullptr);
     if (place == entries_.end()) {
-      return entry->errors.of_mpi(Abi::kErrOther);  // threads made the last ones at once
+      if (entries_.size() == kMost) {
+        return entry->errors.of_mpi(Abi::kErrOther);
+      }
+      entries_.emplace_back();
+      place = std::prev(entries_.end());
     }
     entry->tag = static_cast<int>(place - entries_.begin()) + kFirstTag;
     const int code = functions_.mpi.recv_init(
         nullptr, 0, abi_.byte(), 0, entry->tag, own_comm_, &entry->request);
     if (code == 0) {
       *request = entry->request;
+      by_request_[entry->request] = entry.get();
       *place = std::move(entry);
       ++count_;
     }
@@ -95,10 +106,36 @@ class Persistent {
   // The program frees a request; a call that runs goes on.
   void forget(Request request) {
     const std::scoped_lock lock(mutex_);
-    for (auto& entry : entries_) {
-      if (entry != nullptr && entry->request == request && !entry->is_freed) {
-        entry->is_freed = true;
-        drop_if_over(entry);
+    const auto known = by_request_.find(request);
+    if (known != by_request_.end()) {
+      auto& entry = entries_[static_cast<std::size_t>(known->second->tag - kFirstTag)];
+      by_request_.erase(known);
+      entry->is_freed = true;
+      drop_if_over(entry);
+    }
+  }
+  // True: it is one of these.
+  bool cancel(Request request) {
+    Entry* const entry = find(request);
+    if (entry != nullptr && entry->is_active) {
+      entry->call->cancel();
+    }
+    return entry != nullptr;
+  }
+  // A wait for the request has returned: `status`, unless it is to be ignored, becomes that of the
+  // message, if it is one that has ended since.
+  void give_status(Request request, void* status) {
+    if (Entry* const entry = find(request)) {
+      if (entry->has_status.exchange(false)) {
+        entry->call->has_status(status);
+      }
+    }
+  }
+  // The same, and the program will wait for it yet.
+  void show_status(Request request, void* status) {
+    if (Entry* const entry = find(request)) {
+      if (entry->has_status) {
+        entry->call->has_status(status);
       }
     }
   }
@@ -114,8 +151,9 @@ class Persistent {
   }
 
  private:
-  static constexpr std::size_t kMost = 64;
-  static constexpr int kFirstTag = 1;  // 0 is the packer's
+  static constexpr std::ptrdiff_t kMostEngines = 64;
+  static constexpr int kFirstTag = 1;          // 0 is the packer's
+  static constexpr std::size_t kMost = 32767;  // tags that every MPI has
 
   struct Entry final : Watched {
     Entry(Persistent& its_owner, std::unique_ptr<Startable> its_call, Errors its_errors)
@@ -130,6 +168,7 @@ class Persistent {
         return code;
       }
       is_active = true;
+      has_status = false;
       sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
       options.work = &call->work;
       const sennit_status_t status = call->start(&options);
@@ -165,6 +204,7 @@ class Persistent {
           [](const char* /*what*/) { return Abi::kErrOther; });
       Persistent& its_owner = owner;
       const int its_tag = tag;
+      has_status = true;
       {
         const std::scoped_lock lock(its_owner.mutex_);
         is_active = false;
@@ -180,15 +220,14 @@ class Persistent {
     Request request{};
     int tag = 0;
     std::atomic<bool> is_active{false};
+    std::atomic<bool> has_status{false};  // of a message, which no wait has returned yet
     bool is_freed = false;
   };
 
   Entry* find(Request request) {
     const std::scoped_lock lock(mutex_);
-    const auto found = std::ranges::find_if(entries_, [&](const auto& entry) {
-      return entry != nullptr && entry->request == request && !entry->is_freed;
-    });
-    return found != entries_.end() ? found->get() : nullptr;
+    const auto known = by_request_.find(request);
+    return known != by_request_.end() ? known->second : nullptr;
   }
   void drop_if_over(std::unique_ptr<Entry>& entry) {
     if (entry->is_freed && !entry->is_active) {
@@ -207,8 +246,9 @@ class Persistent {
   Requests<Abi>& requests_;
   Comm own_comm_;
   Share& share_;
-  std::mutex mutex_;
-  std::array<std::unique_ptr<Entry>, kMost> entries_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Entry>> entries_;  // by tag
+  std::unordered_map<Request, Entry*> by_request_;
   std::atomic<std::size_t> count_{0};
 };
 

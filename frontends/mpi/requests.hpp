@@ -94,7 +94,7 @@ class Requests {
       return is_complete_in_mpich_(request) != 0;
     }
     int flag = 0;
-    functions_.mpi.request_get_status(request, &flag, Abi::status_ignore());
+    functions_.request_get_status(request, &flag, Abi::status_ignore());
     return flag != 0;
   }
 

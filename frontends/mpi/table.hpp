@@ -4,9 +4,11 @@
 #include "calls.hpp"
 #include "device_roles.hpp"
 #include "front.hpp"
-#include "messages.hpp"
 #include "movements.hpp"
+#include "neighbour_calls.hpp"
+#include "passed_calls.hpp"
 #include "reductions.hpp"
+#include "waits.hpp"
 
 #include "sennit/sennit.h"
 
@@ -22,36 +24,6 @@ int finalize() {
   return front_in_use<Abi>->finalize();
 }
 
-// Most requests are none of ours; a program without ours pays a load for that.
-template <class Abi>
-Persistent<Abi>* persistent_requests() {
-  auto* const running = front_in_use<Abi>->running();
-  return running != nullptr && !running->persistent.is_empty() ? &running->persistent : nullptr;
-}
-template <class Abi>
-int start(typename Abi::Request* request) {
-  auto* const ours = persistent_requests<Abi>();
-  return ours != nullptr ? ours->start(request) : front_in_use<Abi>->functions.start(request);
-}
-template <class Abi>
-int start_all(int count, typename Abi::Request* requests) {
-  auto* const ours = persistent_requests<Abi>();
-  return ours != nullptr ? ours->start_all(count, requests)
-                         : front_in_use<Abi>->functions.start_all(count, requests);
-}
-template <class Abi>
-int request_free(typename Abi::Request* request) {
-  if (auto* const ours = persistent_requests<Abi>()) {
-    ours->forget(*request);
-  }
-  auto* const running = front_in_use<Abi>->running();
-  if (running != nullptr && running->requests.forget(*request)) {
-    *request = front_in_use<Abi>->abi.request_null();
-    return 0;
-  }
-  return front_in_use<Abi>->functions.request_free(request);
-}
-
 template <class Abi>
 void start_front(Library library, Settings settings) {
   // Never freed: programs call MPI in destructors of their own globals.
@@ -62,6 +34,10 @@ template <class Abi>
 void* function_named(const std::string& name) {
   using Plain = Calls<Abi, int, int>;
   using Large = Calls<Abi, std::int64_t, std::int64_t>;
+  using PlainPassed = PassedCalls<Abi, int, int>;
+  using LargePassed = PassedCalls<Abi, std::int64_t, std::int64_t>;
+  using PlainOfNeighbours = NeighbourCalls<Abi, int, int>;
+  using LargeOfNeighbours = NeighbourCalls<Abi, std::int64_t, std::int64_t>;
   const struct {
     std::string_view name;
     void* function;
@@ -75,9 +51,17 @@ void* function_named(const std::string& name) {
       #name "_c", reinterpret_cast<void*>(&Large::stem)},             \
       {#nonblocking "_c", reinterpret_cast<void*>(&Large::i_##stem)}, \
       {#name "_init_c", reinterpret_cast<void*>(&Large::init_##stem)},
-#define SENNIT_MPI_MESSAGE(name, stem, ...)                         \
-  {#name, reinterpret_cast<void*>(&Messages<Abi, int, int>::stem)}, \
-      {#name "_c", reinterpret_cast<void*>(&Messages<Abi, std::int64_t, std::int64_t>::stem)},
+#define SENNIT_MPI_NEIGHBOUR(name, nonblocking, stem, ...)                        \
+  {#name, reinterpret_cast<void*>(&PlainOfNeighbours::stem)},                     \
+      {#nonblocking, reinterpret_cast<void*>(&PlainOfNeighbours::i_##stem)},      \
+      {#name "_init", reinterpret_cast<void*>(&PlainOfNeighbours::init_##stem)},  \
+      {#name "_c", reinterpret_cast<void*>(&LargeOfNeighbours::stem)},            \
+      {#nonblocking "_c", reinterpret_cast<void*>(&LargeOfNeighbours::i_##stem)}, \
+      {#name "_init_c", reinterpret_cast<void*>(&LargeOfNeighbours::init_##stem)},
+#define SENNIT_MPI_PASSED_UNCOUNTED(name, stem, ...) \
+  {#name, reinterpret_cast<void*>(&PlainPassed::stem)},
+#define SENNIT_MPI_PASSED(name, stem, ...) \
+  SENNIT_MPI_PASSED_UNCOUNTED(name, stem){#name "_c", reinterpret_cast<void*>(&LargePassed::stem)},
 #define SENNIT_MPI_OTHER(name, stem, parameters) {#name, reinterpret_cast<void*>(&stem<Abi>)},
 #include "calls.def"
   };

@@ -41,7 +41,11 @@ void compare() {
   expect_handle<Abi::Op, MPI_Op>();
   expect_handle<Abi::Group, MPI_Group>();
   expect_handle<Abi::Errhandler, MPI_Errhandler>();
+  expect_handle<Abi::Message, MPI_Message>();
+  expect_handle<Abi::Window, MPI_Win>();
+  expect_handle<Abi::File, MPI_File>();
   expect(sizeof(MPI_Aint) == sizeof(std::int64_t), "MPI_Aint");
+  expect(sizeof(MPI_Offset) == sizeof(std::int64_t), "MPI_Offset");
   expect(sizeof(MPI_Count) == sizeof(std::int64_t), "MPI_Count");
   EQUAL(Abi::kErrCount, MPI_ERR_COUNT);
   EQUAL(Abi::kErrTruncate, MPI_ERR_TRUNCATE);
@@ -50,6 +54,9 @@ void compare() {
   EQUAL(0, MPI_THREAD_SINGLE);
   EQUAL(Abi::kAnySource, MPI_ANY_SOURCE);
   EQUAL(Abi::kUndefined, MPI_UNDEFINED);
+  EQUAL(Abi::kCart, MPI_CART);
+  EQUAL(Abi::kGraph, MPI_GRAPH);
+  EQUAL(Abi::kDistGraph, MPI_DIST_GRAPH);
   EQUAL(Abi::kCombinerNamed, MPI_COMBINER_NAMED);
   EQUAL(Abi::kCombinerDup, MPI_COMBINER_DUP);
   EQUAL(Abi::kCombinerContiguous, MPI_COMBINER_CONTIGUOUS);

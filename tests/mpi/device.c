@@ -2,38 +2,15 @@
  *
  *   device [CASE...]     as program.c
  */
-#include "fake_cuda.h"
+#include "device.h"
 
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { kCount = 1000, kUntouched = -7 };
-
-static int rank;
-static int ranks;
-static const char* complaint;
-
-#define CHECK(is_right)              \
-  do {                               \
-    if (!(is_right) && !complaint) { \
-      complaint = #is_right;         \
-    }                                \
-  } while (0)
-
-static int* device_ints(int count, int first, int step) {
-  int* const device = gpu_malloc(sizeof(int) * (size_t)count);
-  for (int i = 0; i < count; ++i) {
-    const int value = first + i * step;
-    gpu_write(device + i, &value, sizeof(value));
-  }
-  return device;
-}
-static int at(const int* device, int i) {
-  int value;
-  gpu_read(&value, device + i, sizeof(value));
-  return value;
-}
+int rank;
+int ranks;
+const char* complaint;
 
 static void reductions(void) {
   int* const in = device_ints(kCount, rank, 1);
@@ -291,6 +268,13 @@ static const struct {
     CASE(passed_on),
     CASE(messages),
     CASE(nonblocking_messages),
+    CASE(persistent_messages),
+    CASE(matched_and_exchanged_messages),
+    CASE(local_calls),
+    CASE(neighbours),
+    CASE(nonblocking_neighbours),
+    CASE(files),
+    CASE(one_sided_calls),
     CASE(bytes_on_gpus),
 };
 

@@ -18,9 +18,26 @@ if TYPE_CHECKING:
 
 GPU_BUFFERS = re.compile(r"GPU buffers: (\d+) calls by GPUs, (\d+) through host memory")
 GPUS = [*Path("/dev").glob("nvidia[0-9]*")]
+DEVICE = (HERE / "device.c", HERE / "device_passed.c")
 # Of device.c.
-BLOCKING = ("reductions", "types_with_gaps", "blocks_of_different_lengths", "passed_on", "messages")
-NONBLOCKING = ("nonblocking", "persistent", "nonblocking_messages")
+BLOCKING = (
+    "reductions",
+    "types_with_gaps",
+    "blocks_of_different_lengths",
+    "passed_on",
+    "messages",
+    "local_calls",
+    "neighbours",
+    "one_sided_calls",
+)
+NONBLOCKING = (
+    "nonblocking",
+    "persistent",
+    "nonblocking_messages",
+    "persistent_messages",
+    "matched_and_exchanged_messages",
+    "nonblocking_neighbours",
+)
 
 
 @pytest.fixture(scope="module", params=[*mpi.NAMES, "mpich_abi"])
@@ -32,7 +49,7 @@ def installed(
     words = ("-shared", "-fPIC", "-O1", f"-Wl,-soname,{driver.name}", HERE / "fake_cuda.c", "-ldl")
     subprocess.run(["gcc", *words, "-o", driver], check=True)
     linked = (driver, f"-Wl,-rpath,{there.folder}")
-    there.compile("device", HERE / "device.c", *linked)
+    there.compile("device", *DEVICE, *linked)
     there.compile("late", HERE / "late.c", "-ldl")
     replaced = ("-DFAKE_CUDA_REPLACES_MALLOC", "-include", HERE / "fake_cuda.h")
     there.compile_cases(*replaced, *linked)
@@ -62,6 +79,13 @@ def test_memory_that_only_copies_reach(installed: Installed) -> None:
     assert gpu_buffers(run) == (0, 31 if has_callbacks(installed) else 18)
 
 
+def test_files_take_memory_that_only_copies_reach(installed: Installed, tmp_path: Path) -> None:
+    program = installed.folder / "device"
+    run = installed.start(program, "files", environment={"DEVICE_FILE": str(tmp_path / "file")})
+    assert passed(run) == ["files"], run.stdout
+    assert gpu_buffers(run) == (0, 2)
+
+
 def test_cuda_may_come_after_the_first_calls(installed: Installed) -> None:
     run = installed.start(installed.folder / "late", installed.folder / "libcuda.so.1")
     assert passed(run) == ["late", "late"], run.stdout
@@ -72,7 +96,7 @@ def test_cuda_may_come_after_the_first_calls(installed: Installed) -> None:
 def test_a_nonblocking_call_that_nobody_can_finish_is_refused(installed: Installed) -> None:
     run = installed.start(installed.folder / "device", "nonblocking", check=False)
     assert run.returncode != 0
-    assert "this call has buffers in GPU memory, which the MPI cannot read" in run.stderr
+    assert "MPI_Iallreduce has a buffer in GPU memory, which the MPI cannot read" in run.stderr
 
 
 # All that its cases allocate is GPU memory, what they declare is host memory.
@@ -123,7 +147,7 @@ needs_gpus = pytest.mark.skipif(not GPUS, reason="gpu2: needs a build with CUDA 
 
 @needs_gpus
 def test_real_gpus_run_calls(installed: Installed) -> None:
-    installed.compile("real", HERE / "device.c", HERE / "real_cuda.c", "-l:libcuda.so.1")
+    installed.compile("real", *DEVICE, HERE / "real_cuda.c", "-l:libcuda.so.1")
     names = [*BLOCKING, "bytes_on_gpus", *(NONBLOCKING if has_callbacks(installed) else ())]
     run = installed.start(installed.folder / "real", *names)
     assert sorted(passed(run)) == sorted(names), run.stdout

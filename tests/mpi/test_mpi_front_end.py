@@ -140,6 +140,16 @@ def test_ranks_with_other_settings_are_passed_on_by_all(installed: Installed) ->
     assert "different values of SENNIT_MPI_AFTER, SENNIT_MPI_NODES or SENNIT_MPI_PASS" in run.stderr
 
 
+def test_the_log_says_which_communicators_run_on_the_library(installed: Installed) -> None:
+    run = installed.start(
+        installed.folder / "program",
+        "communicators_of_any_making",
+        environment={"SENNIT_DEBUG": "INFO"},
+    )
+    assert "a communicator of 2 ranks runs on Sennit" in run.stderr
+    assert re.search("a communicator of [12] ranks is passed on: one rank", run.stderr)
+
+
 @pytest.mark.parametrize(
     "case",
     [
