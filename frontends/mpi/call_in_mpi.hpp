@@ -46,6 +46,9 @@ std::size_t bytes_of(const Functions<Abi>& functions, typename Abi::Type byte, c
 struct RequestKind {
   bool is_message = false;     // its status says what has come
   bool is_persistent = false;  // started many times
+  // All of the buffer goes back, which was read as well: MPICH's status of MPI_Isendrecv does not
+  // say how much has come.
+  bool is_whole = false;
 };
 
 template <class Abi>
@@ -93,8 +96,9 @@ class CallInMpi final : public Startable {
       functions_.mpi.test_cancelled(status_.data(), &is_cancelled);
     }
     if (code == 0 && is_cancelled == 0) {
-      shadows_.copy_out(kind_.is_message ? bytes_of(functions_, byte_, status_.data())
-                                         : Shadows<Abi>::kAll);
+      shadows_.copy_out(kind_.is_message && !kind_.is_whole
+                            ? bytes_of(functions_, byte_, status_.data())
+                            : Shadows<Abi>::kAll);
     }
     return code;
   }

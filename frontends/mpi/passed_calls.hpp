@@ -193,9 +193,12 @@ struct PassedCalls {
                              Type recv_type,
                              Request* request) {
     return begins(call,
-                  exchange(send, send_count, send_type, recv, recv_count, recv_type),
+                  [&](auto& made) {
+                    made.of(send).reads(part(send, send_count, send_type));
+                    replacement(recv, recv_count, recv_type)(made);
+                  },
                   request,
-                  {.is_message = true});
+                  {.is_message = true, .is_whole = true});
   }
   static auto replacement(void*& buffer, N count, Type type) {
     return [=, &buffer](auto& made) {
@@ -209,7 +212,8 @@ struct PassedCalls {
   }
   template <class Call>
   static int begins_replace(const Call& call, void*& buffer, N count, Type type, Request* request) {
-    return begins(call, replacement(buffer, count, type), request, {.is_message = true});
+    return begins(
+        call, replacement(buffer, count, type), request, {.is_message = true, .is_whole = true});
   }
   template <class Call>
   static int reduces(const Call& call, const void*& in, void*& in_out, N count, Type type) {

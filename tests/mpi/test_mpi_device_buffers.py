@@ -76,7 +76,7 @@ def test_memory_that_only_copies_reach(installed: Installed) -> None:
     names: Sequence[str] = (*BLOCKING, *(NONBLOCKING if has_callbacks(installed) else ()))
     run = installed.start(installed.folder / "device", *names)
     assert sorted(passed(run)) == sorted(names), run.stdout
-    assert gpu_buffers(run) == (0, 31 if has_callbacks(installed) else 18)
+    assert gpu_buffers(run) == (0, 49 if has_callbacks(installed) else 27)
 
 
 def test_files_take_memory_that_only_copies_reach(installed: Installed, tmp_path: Path) -> None:
