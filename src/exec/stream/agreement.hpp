@@ -47,8 +47,8 @@ class Agreement {
     std::function<Status()> trouble;
   };
   struct Reached {
-    std::vector<stream::Buffers> buffers;  // by rank
-    bool are_all_idle = false;             // the streams of all ranks
+    std::vector<stream::Buffers> buffers{};  // by rank
+    bool are_all_idle = false;               // the streams of all ranks
   };
   // None when copy engines do not run this call, which all ranks then know.
   Result<std::optional<Reached>> reach(const Request& request);
