@@ -6,33 +6,45 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace sennit {
 namespace {
 
+// A plan of one strand for the cpu engine.
+Plan plan_of(Collective collective,
+             std::string_view algorithm,
+             int ranks,
+             PathKind path,
+             Protocol protocol) {
+  const Algorithm* found = find_algorithm(collective, algorithm).value();
+  Plan plan;
+  plan.strands.push_back(
+      bind(std::make_shared<const Schedule>(make_schedule(*found, {.ranks = ranks}).value()),
+           path,
+           protocol,
+           /*slots=*/4,
+           Engine::kCpu));
+  plan.strands.front().tile_bytes = 128;
+  return plan;
+}
+
+Result<Program> compiled(const Plan& plan,
+                         const Proof& proof,
+                         int rank,
+                         std::uint32_t ring_slots = 4) {
+  return compile(std::make_shared<const Plan>(plan),
+                 proof,
+                 rank,
+                 {.ports = 4, .slots = ring_slots, .slot_bytes = 4096});
+}
+
 class Compile : public testing::Test {
  protected:
-  Compile() {
-    const Algorithm* two_shot = find_algorithm(Collective::kAllReduce, "two_shot").value();
-    plan_.strands.push_back(
-        bind(std::make_shared<const Schedule>(make_schedule(*two_shot, {.ranks = 3}).value()),
-             PathKind::kShm,
-             Protocol::kSlots,
-             /*slots=*/4,
-             Engine::kCpu));
-    plan_.strands.front().tile_bytes = 128;
-    proof_ = verify(plan_).value();
-  }
-
   Code code_of(const Plan& plan, std::uint32_t ring_slots = 4) {
-    return compile(std::make_shared<const Plan>(plan),
-                   proof_,
-                   0,
-                   {.ports = 4, .slots = ring_slots, .slot_bytes = 4096})
-        .status()
-        .code();
+    return compiled(plan, proof_, 0, ring_slots).status().code();
   }
   // The plan with its schedule changed.
   template <typename Change>
@@ -44,8 +56,8 @@ class Compile : public testing::Test {
     return plan;
   }
 
-  Plan plan_;
-  Proof proof_;
+  Plan plan_ = plan_of(Collective::kAllReduce, "two_shot", 3, PathKind::kShm, Protocol::kSlots);
+  Proof proof_ = verify(plan_).value();
 };
 
 TEST_F(Compile, TakesThePlanThatWasProved) { EXPECT_EQ(code_of(plan_), Code::kOk); }
@@ -96,22 +108,11 @@ TEST_F(Compile, RefusesRingsWithAnotherNumberOfSlotsThanProved) {
 // Else a rank fetches out of its peer's memory before it lets the peer begin, and two ranks take
 // turns for good.
 TEST(CompiledLanes, ThoseThatBeginWithASendAreTriedFirst) {
-  const Algorithm* direct = find_algorithm(Collective::kAllToAll, "direct").value();
-  Plan plan;
-  plan.strands.push_back(
-      bind(std::make_shared<const Schedule>(make_schedule(*direct, {.ranks = 2}).value()),
-           PathKind::kCma,
-           Protocol::kDirectGet,
-           /*slots=*/4,
-           Engine::kCpu));
-  plan.strands.front().tile_bytes = 128;
+  const Plan plan =
+      plan_of(Collective::kAllToAll, "direct", 2, PathKind::kCma, Protocol::kDirectGet);
   const Proof proof = verify(plan).value();
   for (const int rank : {0, 1}) {
-    const Program program = compile(std::make_shared<const Plan>(plan),
-                                    proof,
-                                    rank,
-                                    {.ports = 4, .slots = 4, .slot_bytes = 4096})
-                                .value();
+    const Program program = compiled(plan, proof, rank).value();
     std::vector<StepKind> kinds;
     for (const std::size_t lane : program.turns) {
       kinds.push_back(program.lanes[lane].steps.front().kind);

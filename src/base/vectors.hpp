@@ -15,29 +15,17 @@
 
 namespace sennit {
 
-inline bool is_intel() {
 #if defined(__x86_64__)
-  return __builtin_cpu_is("intel") != 0;
-#else
-  return false;
-#endif
-}
-
-inline bool has_avx2() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") != 0;
-#else
-  return false;
-#endif
-}
-
+inline bool is_intel() { return __builtin_cpu_is("intel") != 0; }
+inline bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
 inline bool has_avx512() {
-#if defined(__x86_64__)
   return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
          __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-#else
-  return false;
-#endif
 }
+#else
+inline bool is_intel() { return false; }
+inline bool has_avx2() { return false; }
+inline bool has_avx512() { return false; }
+#endif
 
 }  // namespace sennit

@@ -35,9 +35,10 @@ constexpr Clock::duration kSleepBetweenHooks = microseconds(200);
 // asks the system after each card and takes longer than a look at the clock.
 constexpr int kRoundsPerClock = 16;
 
-// Rounds of a call that returns without waiting: in one a message fills one of its slots, which are
-// four by default. It ends sooner when nothing moves. More would keep it while a peer goes along.
-constexpr int kFarRounds = 32;
+// At most so many rounds in a call that returns without waiting. One round fills one slot of a
+// message, and a message has four slots by default, so this fills them all. Without a limit the
+// call would go on for as long as its peer empties them.
+constexpr int kMostRoundsWithoutWait = 32;
 
 // An idle round of a card costs more than one of a call.
 constexpr unsigned kRoundsPerRails = 16;
@@ -339,20 +340,20 @@ void ProgressEngine::touch() {
   }
 }
 
-void ProgressEngine::progress_far() {
+void ProgressEngine::progress_until_idle() {
   touch();
-  for (int round = 0; round < kFarRounds && progress(); ++round) {
+  for (int round = 0; round < kMostRoundsWithoutWait && progress(); ++round) {
   }
 }
 
 void ProgressEngine::push() {
   const std::scoped_lock guard(mutex_);
-  progress_far();
+  progress_until_idle();
 }
 
 void ProgressEngine::poke() {
   const std::scoped_lock guard(mutex_);
-  progress_far();
+  progress_until_idle();
   look();
 }
 

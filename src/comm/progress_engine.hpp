@@ -69,7 +69,8 @@ class ProgressEngine {
   [[nodiscard]] Patience patience() const;
   void drive(Communicator& comm);
   bool progress();
-  void progress_far();
+  // Until nothing moves, but not for longer than a call that does not wait may take.
+  void progress_until_idle();
   void touch();
   // Up to patience_.rounds rounds, until something moves or `work` has ended.
   bool run_rounds(const Work& work);

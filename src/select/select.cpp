@@ -93,9 +93,7 @@ std::string_view rule_for(std::span<const Rule> rules,
 }
 
 // A message that does not fit into its slots would wait until its sender has computed. A fetch
-// asks nothing of the sender: the receiver of 1 MB from a rank that computed for 500 ms waited for
-// 500 ms, and now for 0.3. Two such messages, there and back, take 0.75 of the time by slots with
-// 512 KB, and 0.9 with 64 MB.
+// asks nothing of the sender.
 bool is_beyond_slots(Collective collective, std::int64_t bytes, const HostFacts& facts) {
   return collective == Collective::kSendRecv &&
          bytes > static_cast<std::int64_t>(facts.slots * facts.slot_bytes);
@@ -117,9 +115,9 @@ bool is_beyond_slots(Collective collective, std::int64_t bytes, const HostFacts&
 // On a later machine of this kind all_gather of the last row was faster by slots (3940, 4199),
 // all_to_all by one copy again (5048, 4778; bench/results, `host-tune`).
 //
-// Two ranks gain by one copy while their buffers lie in the caches. On an AMD EPYC (Zen 4) with 2
-// cores all_gather and all_to_all of parts of 64 KB to 2 MB take 0.72 to 0.95 of the time by slots,
-// of 16 MB 1.5 to 1.8; where each call has other buffers, out of memory, 1.05 to 1.26.
+// Two ranks gain by one copy while their buffers lie in the caches (an AMD EPYC with 2 cores): up
+// to parts of 2 MB. Larger parts, and buffers that are others in each call, come from memory, and
+// there slots are faster.
 bool prefers_one_copy(Collective collective,
                       int ranks,
                       std::int64_t bytes,

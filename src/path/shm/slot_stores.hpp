@@ -16,9 +16,8 @@
 //   cores of one last-level cache     176        167       138        128
 //   cores of two last-level caches    604        185       584         95
 //
-// Stores of this class are within 1 % of the faster ones in the first two rows, and take 199 and
-// 101 us in the last. A broadcast of 2 MB, where one of two cores only writes, took 291 us by plain
-// stores and takes 131 by streaming ones.
+// Stores of this class take 1 % more than the faster ones in the first two rows, and 199 and 101 us
+// in the last.
 #pragma once
 
 #include "base/copy_bytes.hpp"
