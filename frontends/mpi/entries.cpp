@@ -129,7 +129,7 @@ Function function_of_front(const char* name) {
     char why[256];
     std::snprintf(why,
                   sizeof(why),
-                  "libsennit_mpi_front.so beside this file has no such function: this file is of "
+                  "libsennit_mpi_front.so in the same folder has no such function: this file is of "
                   "version %d.%d.%d, that one of %s; install both files of one version",
                   SENNIT_VERSION_MAJOR,
                   SENNIT_VERSION_MINOR,

@@ -12,8 +12,8 @@
 
 namespace sennit_mpi {
 
-// An address, or a place in a file, which has 64 bits in calls of every width: a type apart from
-// counts of 64 bits, which may have to be narrowed.
+// An address, or a place in a file, which has 64 bits in calls of every width: another type than
+// that of counts of 64 bits, which may have to be narrowed.
 using Address = long long;
 static_assert(!std::is_same_v<Address, std::int64_t> && sizeof(Address) == sizeof(std::int64_t));
 

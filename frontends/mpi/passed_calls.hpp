@@ -1,5 +1,5 @@
 // PassedCalls: what the MPI runs, with shadows in the place of buffers in GPU memory. Calls that
-// keep their buffers when they have returned, and tell nobody when they are done with them, are
+// keep their buffers when they have returned, and do not say when they no longer need them, are
 // refused.
 #pragma once
 

@@ -7,9 +7,14 @@
 namespace sennit::tests {
 namespace {
 
-TEST(ReadChoice, ProcessesThatShareAGpuReadLargeInputsWithAllBlocks) {
+DeviceFacts shared_facts() {
   DeviceFacts facts{.copy_engines = true, .offers = true};
   facts.sharing = DeviceSharing::kAtOnce;
+  return facts;
+}
+
+TEST(ReadChoice, ProcessesThatShareAGpuReadLargeInputsWithAllBlocks) {
+  DeviceFacts facts = shared_facts();
   const auto protocol = [&](Collective collective, int ranks, std::int64_t bytes) {
     return chosen(collective, ranks, bytes, {}, facts).protocol;
   };
@@ -30,8 +35,7 @@ TEST(ReadChoice, ProcessesThatShareAGpuReadLargeInputsWithAllBlocks) {
 
 // More ranks gain earlier: each has a smaller part to read, and packets go to each of the others.
 TEST(ReadChoice, TheFirstRowForTheRanksDecides) {
-  DeviceFacts facts{.copy_engines = true, .offers = true};
-  facts.sharing = DeviceSharing::kAtOnce;
+  const DeviceFacts facts = shared_facts();
   constexpr std::int64_t kBytes = 1 << 20;
   EXPECT_NE(chosen(Collective::kAllReduce, 4, kBytes, {}, facts).protocol, Protocol::kDirectGet);
   EXPECT_EQ(chosen(Collective::kAllReduce, 8, kBytes, {}, facts).protocol, Protocol::kDirectGet);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -19,15 +18,6 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 _LAUNCHER_PREFIXES = ("SENNIT_", "RANK", "WORLD_SIZE", "MASTER_", "OMPI_", "PMI", "SLURM_")
-_WITH_TORCH = ("test_bench_ddp", "test_examples", "test_failures", "test_nodes", "test_torch")
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Compile the backend of PyTorch before any rank has to: time limits of tests are shorter."""
-    wanted = any(item.path.stem in _WITH_TORCH for item in session.items)
-    if wanted and importlib.util.find_spec("torch") is not None:
-        load = "import sennit.torch.extension as e; e.load()"
-        subprocess.run([sys.executable, "-c", load], check=False, timeout=600)
 
 
 @pytest.fixture(autouse=True)

@@ -118,12 +118,18 @@ class WithCudaStream:
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, 0x123
 
+    def __str__(self) -> str:
+        return "WithCudaStream"
+
 
 class Stream:
     """A stream of the library whose attribute it has."""
 
     def __init__(self, **attributes: Any) -> None:
         self.__dict__.update(attributes)
+
+    def __str__(self) -> str:
+        return f"Stream({', '.join(self.__dict__)})"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ namespace {
 
 using cuda::CaptureScope;
 using cuda::driver_function;
-using cuda::has_ended;
 using cuda::to_address;
 using cuda::to_status;
 using cuda::to_stream;
@@ -320,12 +319,6 @@ class Runtime final : public CudaDriver {
     SENNIT_RETURN_IF_ERROR(
         to_status(cudaStreamIsCapturing(to_stream(stream), &capture), "asking what a stream does"));
     return capture != cudaStreamCaptureStatusNone;
-  }
-
-  Result<bool> is_idle(void* stream) override {
-    const CaptureScope outside;
-    SENNIT_RETURN_IF_ERROR(outside.status());
-    return has_ended(cudaStreamQuery(to_stream(stream)), "asking whether a stream is idle");
   }
 
   Status synchronize(void* stream) override {

@@ -130,6 +130,8 @@ class CudaEvents {
   // Whether all that a recorded event stands for has ended. Does not block. Not for events of a
   // capture.
   virtual Result<bool> has_passed(void* event) = 0;
+  // The same of all that was put into a stream, which does not capture.
+  virtual Result<bool> is_idle(void* stream) = 0;
   // From one timed event to another, of one device; none where one has not been reached yet. Waits
   // for nothing. Not for events of a capture.
   virtual Result<std::optional<double>> elapsed_us(void* begin, void* end) = 0;
@@ -197,8 +199,6 @@ class CudaDriver {
   virtual Status walk_words(std::span<const WordStep> steps, void* stream) = 0;
 
   virtual Result<bool> is_capturing(void* stream) = 0;
-  // Whether all that was put into a stream, which does not capture, has ended.
-  virtual Result<bool> is_idle(void* stream) = 0;
   virtual Status synchronize(void* stream) = 0;
 };
 

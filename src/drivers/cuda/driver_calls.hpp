@@ -25,16 +25,6 @@ inline Status to_status(cudaError_t error, std::string_view what) {
               cudaGetErrorName(error));
 }
 
-// The answer to a query.
-inline Result<bool> has_ended(cudaError_t answer, std::string_view what) {
-  if (answer == cudaErrorNotReady) {
-    (void)cudaGetLastError();
-    return false;
-  }
-  SENNIT_RETURN_IF_ERROR(to_status(answer, what));
-  return true;
-}
-
 inline Status to_status(CUresult error, std::string_view what) {
   return error == CUDA_SUCCESS
              ? Status()

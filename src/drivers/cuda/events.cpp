@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+#include <string_view>
+
 namespace sennit::cuda {
 namespace {
 
@@ -13,6 +15,16 @@ Result<void*> make_event(unsigned flags) {
   cudaEvent_t event = nullptr;
   SENNIT_RETURN_IF_ERROR(to_status(cudaEventCreateWithFlags(&event, flags), "making an event"));
   return static_cast<void*>(event);
+}
+
+// The answer to a query.
+Result<bool> has_ended(cudaError_t answer, std::string_view what) {
+  if (answer == cudaErrorNotReady) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  SENNIT_RETURN_IF_ERROR(to_status(answer, what));
+  return true;
 }
 
 }  // namespace
@@ -37,6 +49,12 @@ Result<bool> Events::has_passed(void* event) {
   const CaptureScope outside;
   SENNIT_RETURN_IF_ERROR(outside.status());
   return has_ended(cudaEventQuery(to_event(event)), "querying an event");
+}
+
+Result<bool> Events::is_idle(void* stream) {
+  const CaptureScope outside;
+  SENNIT_RETURN_IF_ERROR(outside.status());
+  return has_ended(cudaStreamQuery(to_stream(stream)), "asking whether a stream is idle");
 }
 
 Result<std::optional<double>> Events::elapsed_us(void* begin, void* end) {

@@ -15,6 +15,7 @@ class Events final : public CudaEvents {
   Status record(void* event, void* stream) override;
   Status wait_for(void* event, void* stream) override;
   Result<bool> has_passed(void* event) override;
+  Result<bool> is_idle(void* stream) override;
   Result<std::optional<double>> elapsed_us(void* begin, void* end) override;
   Status call_host(void (*act)(void*), void* argument, void* stream) override;
 };

@@ -170,10 +170,9 @@ bool CopyEngines::can_reduce(const Call& call, const stream::Extent& extent, boo
 bool CopyEngines::becomes_idle(void* stream) {
   const Clock::time_point now = Clock::now();
   const Clock::time_point until =
-      impatient_calls_ > 0 ? now
-                           : std::max(idle_by_, now + stream::idle_patience(world_.size()));
+      impatient_calls_ > 0 ? now : std::max(idle_by_, now + stream::idle_patience(world_.size()));
   for (;;) {
-    const Result<bool> idle = driver_.is_idle(stream);
+    const Result<bool> idle = driver_.events().is_idle(stream);
     if (!idle.ok() || *idle || Clock::now() >= until) {
       return idle.ok() && *idle;
     }

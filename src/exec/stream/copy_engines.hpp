@@ -105,9 +105,9 @@ class CopyEngines {
   std::unique_ptr<MessageCopies> messages_;
   PeerBuffers buffers_;
   Agreement agreement_;
-  Clock::time_point idle_by_;       // when the leader's last call should have ended
-  int in_vain_ = 0;                 // calls in a row for which hosts waited for their streams so
-  int impatient_calls_ = 0;         // the next calls, for which they do not
+  Clock::time_point idle_by_;  // when the leader's last call should have ended
+  int in_vain_ = 0;            // calls in a row for which hosts waited for their streams so
+  int impatient_calls_ = 0;    // the next calls, for which they do not
   Clock::time_point seen_at_;
   std::atomic<std::uint64_t> calls_ = 0;  // so far, but of those in graphs
   std::atomic<bool> is_closed_ = false;

@@ -77,10 +77,10 @@ reads reduce_scatter up_to_ranks 4 from 48M blocks 32
 
 # The same, of processes of one GPU under the Multi-Process Service, with as many blocks as the part
 # of each has room for: no wire limits them. us on one H200 ("shared-gpu-reads"), packets in
-# brackets: all_reduce of 2 and 4 ranks, 1 MB 7.1 (6.4), 11.0 (9.5), 2 MB 8.7 (10.9), 13.2 (18.8); of
-# 8, 512 KB 15.2 (14.2), 1 MB 16.5 (20.8); of 16, 64 KB 20.1 (20.1), 256 KB 21.8 (23.9), 1 MB 28.3
-# (38.0); reduce_scatter of 4, 2 MB 12.2 (11.0), 4 MB 14.2 (19.7), of 8, 1 MB 15.2 (10.9), 2 MB 18.6
-# (22.7), of 16, 512 KB 20.2 (16.9), 1 MB 21.5 (22.6).
+# brackets: all_reduce of 2 and 4 ranks, 1 MB 7.1 (6.4), 11.0 (9.5), 2 MB 8.7 (10.9), 13.2 (18.8);
+# of 8, 512 KB 15.2 (14.2), 1 MB 16.5 (20.8); of 16, 128 KB 21.7 (22.4), 256 KB 21.8 (23.9), 1 MB
+# 28.3 (38.0); reduce_scatter of 4, 2 MB 12.2 (11.0), 4 MB 14.2 (19.7), of 8, 1 MB 15.2 (10.9), 2 MB
+# 18.6 (22.7), of 16, 512 KB 20.2 (16.9), 1 MB 21.5 (22.6).
 shared_reads all_reduce up_to_ranks 4 from 2M blocks 64
 shared_reads all_reduce up_to_ranks 8 from 1M blocks 64
 shared_reads all_reduce up_to_ranks 16 from 128K blocks 64

@@ -185,11 +185,11 @@ class FakeCuda final : public CudaDriver, public CudaSharing, public CudaEvents 
   Status record(void* event, void* stream) override;
   Status wait_for(void* event, void* stream) override;
   Result<bool> has_passed(void* event) override;
+  Result<bool> is_idle(void* stream) override;
   Result<std::optional<double>> elapsed_us(void* begin, void* end) override;
   Status walk_words(std::span<const WordStep> steps, void* stream) override;
   Status call_host(void (*act)(void*), void* argument, void* stream) override;
   Result<bool> is_capturing(void* stream) override;
-  Result<bool> is_idle(void* stream) override;
   Status synchronize(void* stream) override;
 
  private:
