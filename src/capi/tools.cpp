@@ -23,7 +23,6 @@
 #include "verify/sweep.hpp"
 #include "verify/verify.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
