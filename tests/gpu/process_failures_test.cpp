@@ -52,9 +52,11 @@ class Caller {
   sennit_status_t all_reduce(std::size_t count) {
     return sennit_all_reduce(in_, out_, count, SENNIT_FLOAT32, SENNIT_SUM, comm_, stream_, nullptr);
   }
-  // 128 MB from all ranks together.
-  sennit_status_t all_gather(const char* protocol) {
-    const std::size_t count = (std::size_t{32} << 20) / static_cast<std::size_t>(self_.ranks());
+  // Of all ranks together, since the buffers are as long whatever their number.
+  sennit_status_t large_all_gather(const char* protocol) {
+    return all_gather((std::size_t{32} << 20) / static_cast<std::size_t>(self_.ranks()), protocol);
+  }
+  sennit_status_t all_gather(std::size_t count, const char* protocol) {
     sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
     options.protocol = protocol;
     return sennit_all_gather(in_, out_, count, SENNIT_FLOAT32, comm_, stream_, &options);
@@ -141,8 +143,8 @@ struct Work {
 constexpr Work kWorks[] = {
     {"SmallCalls", [](Caller& c) { return c.all_reduce(100); }},
     {"LargeReductions", [](Caller& c) { return c.all_reduce(Caller::kMostElements); }},
-    {"Stores", [](Caller& c) { return c.all_gather("direct_put"); }},
-    {"CopyEngines", [](Caller& c) { return c.all_gather("copy_engines"); }},
+    {"Stores", [](Caller& c) { return c.large_all_gather("direct_put"); }},
+    {"CopyEngines", [](Caller& c) { return c.large_all_gather("copy_engines"); }},
     {"ShortMessages", [](Caller& c) { return c.exchange(1000); }},
     {"StoredMessages", [](Caller& c) { return c.exchange(std::size_t{4} << 20); }},
     {"CopiedMessages", [](Caller& c) { return c.exchange(Caller::kMostElements); }},
