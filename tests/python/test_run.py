@@ -154,7 +154,8 @@ def test_signals_are_passed_on_and_nothing_is_left(tmp_path: Path) -> None:
         "import signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n"
         "print('ready', flush=True)\n"
-        "time.sleep(60)\n"
+        "for _ in range(600):\n"  # a signal right before a long sleep would not end it
+        "    time.sleep(0.1)\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-m", "sennit", "run", "--", sys.executable, "-c", program],

@@ -185,7 +185,8 @@ Verdict DeviceWatch::retell(int rank) const {
   const StatusLine& line = world_.line(rank);
   Verdict verdict{.code = Code::kAborted,
                   .blamed_ranks = {rank},
-                  .evidence = world_.peers().describe(rank) + " gave the communicator up"};
+                  .evidence = world_.peers().describe(rank) +
+                              " gave the communicator up; its own error says why"};
   if (line.state.load(std::memory_order_acquire) == RankState::kAborted) {
     return verdict;
   }
