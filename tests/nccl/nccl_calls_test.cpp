@@ -328,18 +328,22 @@ TEST(NcclCommunicators, AnAbortLetsAThreadOutOfItsCallBeforeItFrees) {
         EXPECT_DONE(ncclCommDestroy(doomed));
         return;
       }
+      std::atomic<bool> is_at_its_call = false;
       std::jthread waiting([&] {
         float x = 1;
         if (grouped) {
           EXPECT_DONE(ncclGroupStart());
         }
+        is_at_its_call = true;
+        is_at_its_call.notify_one();
         ncclResult_t result = ncclAllReduce(&x, &x, 1, ncclFloat32, ncclSum, doomed, nullptr);
         if (grouped) {
           EXPECT_EQ(std::exchange(result, ncclGroupEnd()), ncclSuccess);
         }
         EXPECT_NE(result, ncclSuccess);
       });
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      is_at_its_call.wait(false);
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
       EXPECT_DONE(ncclCommAbort(doomed));
       waiting.join();
       float x = 1;
