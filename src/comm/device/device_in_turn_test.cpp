@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -142,23 +145,35 @@ TEST_F(InTurn, ABarrierWaitsForTheLast) {
   });
 }
 
-// Where no stream has anything to do, hosts wait for the leader.
+// Where no stream has anything to do, hosts wait for the leader. Not for long, so on busy cores
+// only some calls end that way.
 TEST_F(InTurn, StreamsOfIdleMembersGetNothing) {
-  run([this](Rank& rank) {
+  constexpr int kMostCalls = 5000;
+  std::array<std::atomic<bool>, kRanks> got_nothing{};
+  got_nothing[0] = true;  // the leader's always gets something
+  run([&](Rank& rank) {
     fill_parts(rank);
     const Operation op = operation(rank, Collective::kAllGather, 0);
-    ASSERT_TRUE(rank.call(op).ok());  // maps the buffers
-    rank.finish();
-    for (int i = 0; i < 5; ++i) {
-      std::memset(rank.recv, 0xa5, kCount * kRanks);
+    for (int i = 0; i < kMostCalls; ++i) {
       meet();
+      if (std::ranges::all_of(got_nothing, [](const auto& each) { return each.load(); })) {
+        break;
+      }
+      std::memset(rank.recv, 0xa5, kCount * kRanks);
       const int walked = rank.cuda->calls("walk_words");
       ASSERT_TRUE(rank.call(op).ok());
-      EXPECT_EQ(rank.cuda->calls("walk_words") > walked, rank.rank == 0);
+      const bool is_untouched = rank.cuda->calls("walk_words") == walked;
+      if (is_untouched) {
+        got_nothing[static_cast<std::size_t>(rank.rank)] = true;
+      }
+      EXPECT_FALSE(is_untouched && rank.rank == 0);
       rank.finish();
       check(rank, op);
     }
   });
+  for (const std::atomic<bool>& each : got_nothing) {
+    EXPECT_TRUE(each);
+  }
 }
 
 TEST_F(InTurn, AStreamWaitsWhereTheLeaderTakesLong) {
