@@ -15,6 +15,10 @@ _WITH_TORCH = ("test_bench_ddp", "test_examples", "test_failures", "test_nodes",
 _WORKER = "PYTEST_XDIST_WORKER"
 
 
+# Threads of PyTorch poll for each other. Ranks and workers are more than the cores already.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile for the workers that are about to start, whatever they will run."""
     if session.config.getoption("numprocesses", None) and _WORKER not in os.environ:

@@ -93,6 +93,8 @@ up() {
 }
 
 # In mount, network and process namespaces of its own: the last process that ends takes all with it.
+# Process ids begin at 1 in each run, and Open MPI names its folders of temporary files by host and
+# process id: two runs at once, or one that was killed before, would meet in a shared folder.
 run() {
   [[ -n $(type -P ip) && -n $(type -P tc) ]] || cannot "ip and tc (iproute2) are not installed"
   local user=()
@@ -102,7 +104,8 @@ run() {
   "${spaces[@]}" true 2>/dev/null || cannot "namespaces are not allowed here"
   # shellcheck disable=SC2016
   exec "${spaces[@]}" bash -c '
-    mount -t tmpfs tmpfs /run && mkdir /run/netns && ip link set lo up && "$0" up && exec "$@"' \
+    mount -t tmpfs tmpfs /run && mkdir /run/netns /run/tmp && export TMPDIR=/run/tmp &&
+    ip link set lo up && "$0" up && exec "$@"' \
     "$SELF" "$@"
 }
 

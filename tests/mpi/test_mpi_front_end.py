@@ -189,6 +189,7 @@ def test_a_request_that_nobody_waits_for_does_not_keep_finalize(installed: Insta
 
 
 @pytest.mark.timeout(310)
+@pytest.mark.parametrize("installed", mpi.NAMES, indirect=True)
 def test_elements_may_have_more_than_two_gibibytes(installed: Installed) -> None:
     needed_gib = 12
     available = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())

@@ -24,6 +24,11 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = ("-n", "3", "-w", "1")
+# With both MPIs the same functions run; each collective starts two jobs.
+COMPARED = {
+    "mpich": ("reduce", "broadcast", "reduce_scatter", "all_to_all", "gather", "send_recv"),
+    "openmpi": ("all_reduce", "all_gather", "scatter", "send_recv", "barrier"),
+}
 
 
 def prefix_of(name: str) -> Path:
@@ -47,12 +52,11 @@ def against(command: Command, *arguments: str, **environment: str) -> list[dict[
 
 
 @pytest.mark.parametrize("name", mpi.NAMES)
-def test_every_collective_is_compared_and_both_are_right(
+def test_every_collective_is_compared_with_one_mpi_and_both_are_right(
     sennit_command: Command, name: str
 ) -> None:
     prefix = {f"SENNIT_{name.upper()}_PREFIX": str(prefix_of(name))}
-    sized = ["all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all"]
-    collectives = [*sized, "gather", "scatter", "send_recv", "barrier"]
+    collectives = list(COMPARED[name])
     sizes = ("-b", "12", "-e", "3000", "-f", "250")
     rows = against(
         sennit_command, *collectives, "--against", name, "--ranks", "3", *sizes, **prefix
