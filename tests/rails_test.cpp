@@ -1,9 +1,7 @@
 // Ranks on several nodes: all calls over rails, by the real UCX over the loopback interface. The
 // nodes are virtual ones of this machine (SENNIT_NODE).
-#include "leaves_nothing.hpp"
+#include "rails_fixture.hpp"
 #include "rank_processes.hpp"
-
-#include "drivers/ucx/ucx.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,45 +16,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// Not in this process: a child of it could not use UCX any more.
-std::string why_no_ucx() {
-  RankProcesses child(1, [](int) {
-    const auto driver = ucx_driver();
-    Report report{.status = SENNIT_OK};
-    if (!driver.ok()) {
-      std::snprintf(
-          report.message, sizeof(report.message), "%s", driver.status().message().c_str());
-      report.status = SENNIT_UNSUPPORTED;
-    }
-    return report;
-  });
-  const auto reports = child.reports();
-  return !reports[0] ? "it cannot be opened" : reports[0]->message;
-}
-
-class Rails : public LeavesNothing, public testing::WithParamInterface<const char*> {
- protected:
-  void SetUp() override {
-    static const std::string kWhyNot = why_no_ucx();
-    if (!kWhyNot.empty()) {
-      GTEST_SKIP() << "ucx: " << kWhyNot;
-    }
-    LeavesNothing::SetUp();
-  }
-};
-
-// In a child: it becomes rank r of the node that nodes[r] names.
-void go_to_node(const std::string& nodes, int rank) {
-  ::setenv("SENNIT_ROOT", "127.0.0.1", 1);
-  ::setenv("SENNIT_RAILS", "lo", 1);
-  ::setenv("UCX_MEM_EVENTS", "n", 1);
-  ::setenv("SENNIT_NODE", nodes.substr(static_cast<std::size_t>(rank), 1).c_str(), 1);
-}
-
-sennit_comm_t join_on(const std::string& name, const std::string& nodes, int rank) {
-  go_to_node(nodes, rank);
-  return join_ranks(name, static_cast<int>(nodes.size()), rank);
-}
+class Rails : public RailsFixture, public testing::WithParamInterface<const char*> {};
 
 float element(int rank, std::size_t index) {
   return static_cast<float>(rank * 1000 + static_cast<int>(index % 997));

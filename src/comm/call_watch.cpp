@@ -17,6 +17,9 @@ constexpr Clock::duration kLongestLookInterval = milliseconds(50);
 constexpr Clock::duration kProcessLookInterval = milliseconds(20);
 // A process that is killed loses its memory first; its pidfd reports its death a moment later.
 constexpr Clock::duration kDyingTime = milliseconds(300);
+// Why a connection to another node has failed comes over the control connections, which may take
+// longer than it took to fail.
+constexpr Clock::duration kNewsTime = milliseconds(1000);
 constexpr Clock::duration kOnTheWay = milliseconds(500);
 // Of a peer that has ended the call while this rank still waits for it (Verdict::is_doubtful).
 constexpr Clock::duration kDoubt = milliseconds(100);
@@ -41,16 +44,21 @@ void warn(Work& work, const CallView& view, const World& world, const std::strin
               view.note);
 }
 
-// The verdict on a job that cannot go on because a peer's memory could not be read, unless that
-// peer may yet turn out to be dead.
-std::optional<Verdict> judge_broken(Work& work, const Status& broken, Clock::time_point now) {
+// The verdict on a job that cannot go on because a peer's memory could not be read, or a rail to it
+// has failed, unless that peer may yet turn out to be dead.
+std::optional<Verdict> judge_broken(Work& work,
+                                    const Status& broken,
+                                    const World& world,
+                                    Clock::time_point now) {
   if (broken.ok()) {
     return std::nullopt;
   }
   if (work.broken_since == Clock::time_point()) {
     work.broken_since = now;
   }
-  if (now < work.broken_since + kDyingTime) {
+  const auto is_local = [&](int rank) { return world.is_local(rank); };
+  const bool is_here = std::ranges::all_of(broken.detail().blamed_ranks, is_local);
+  if (now < work.broken_since + (is_here ? kDyingTime : kNewsTime)) {
     return std::nullopt;
   }
   return Verdict{.code = broken.code(),
@@ -116,7 +124,9 @@ std::optional<Verdict> CallWatch::look_at(Work& work, const Status& broken) {
   }
   const CallView view = view_of(work);
   world_.my_line().waits_for.store(view.waiting.peer, std::memory_order_release);
-  if (auto verdict = find_failure(world_, view, depth_)) {
+  // A death that is doubted has to be seen in every look until the doubt ends.
+  const bool may_be_dead = work.doubted_since != Clock::time_point() || !broken.ok();
+  if (auto verdict = find_failure(world_, view, may_be_dead ? Depth::kLinesAndProcesses : depth_)) {
     if (verdict->is_undecided && is_doubted_for_less_than(kUndecided, work)) {
       return std::nullopt;
     }
@@ -127,7 +137,7 @@ std::optional<Verdict> CallWatch::look_at(Work& work, const Status& broken) {
   if (auto circle = wait_.has_reported(work) ? deadlocks_.find() : std::nullopt) {
     return circle;
   }
-  if (auto verdict = judge_broken(work, broken, now_)) {
+  if (auto verdict = judge_broken(work, broken, world_, now_)) {
     return verdict;
   }
   if (now_ >= work.deadline) {

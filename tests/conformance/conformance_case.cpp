@@ -1,5 +1,7 @@
 #include "conformance_case.hpp"
 
+#include "node_groups.hpp"
+
 #include "exec/cpu/program.hpp"
 #include "select/select.hpp"
 #include "verify/verify.hpp"
@@ -69,15 +71,21 @@ bool has_shape(Collective collective, int ranks) {
   return collective != Collective::kSendRecv || ranks > 1;
 }
 
-// The cases of one algorithm, number of ranks and root.
-void add_cases(const Algorithm& algorithm, int ranks, int root, std::vector<Case>& cases) {
-  const Collective collective = algorithm.collective;
+// The cases of one algorithm, number of ranks and root, which `c` has.
+void add_cases(Case c, std::vector<Case>& cases) {
+  const Collective collective = c.collective();
   for (const auto [dtype, op] : pairs_of(collective)) {
     for (const Placement placement : placements_of(collective)) {
       for (const Values values : values_of(collective, dtype)) {
-        for (const std::int64_t count : counts_of(collective, dtype, ranks)) {
+        for (const std::int64_t count : counts_of(collective, dtype, c.ranks)) {
           for (const bool direct : {false, true}) {
-            cases.push_back({&algorithm, ranks, root, dtype, op, placement, values, count, direct});
+            c.dtype = dtype;
+            c.op = op;
+            c.placement = placement;
+            c.values = values;
+            c.count = count;
+            c.direct = direct;
+            cases.push_back(c);
           }
         }
       }
@@ -85,14 +93,53 @@ void add_cases(const Algorithm& algorithm, int ranks, int root, std::vector<Case
   }
 }
 
+// All cases of so many ranks.
+void add_cases(const Algorithm& algorithm,
+               int ranks,
+               std::string_view nodes,
+               std::vector<Case>& cases) {
+  if (has_shape(algorithm.collective, ranks)) {
+    for (const int root : roots_of(algorithm.collective, ranks)) {
+      Case c{};
+      c.algorithm = &algorithm;
+      c.ranks = ranks;
+      c.root = root;
+      c.nodes = nodes;
+      add_cases(c, cases);
+    }
+  }
+}
+
+// What one copy out of the sender's memory carries stays on a node.
+bool is_carried(const Case& c, const Plan& plan) {
+  const auto crosses = [&](int from, int to) {
+    return !c.nodes.empty() &&
+           c.nodes[static_cast<std::size_t>(from)] != c.nodes[static_cast<std::size_t>(to)];
+  };
+  for (const Strand& strand : plan.strands) {
+    for (std::size_t at = 0; at < strand.channels.size(); ++at) {
+      const sennit::Channel& channel = strand.schedule->channels[at];
+      for (const LaneId& reader : channel.readers) {
+        if (strand.channels[at].paths != std::vector{PathKind::kShm} &&
+            crosses(channel.writer.rank, reader.rank)) {
+          return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
 bool has_plan(const Case& c, const ScaledParts& scaled) {
   const bool pair = c.collective() == Collective::kSendRecv;
-  const Shape shape{.ranks = pair ? 2 : c.ranks, .root = pair ? 0 : c.root};
+  const Shape shape{.ranks = pair ? 2 : c.ranks,
+                    .root = pair ? 0 : c.root,
+                    .groups = pair ? std::vector<std::vector<int>>() : groups_of(c.nodes)};
   const HostFacts facts{.shm = true, .cma = true};
   const Choice choice{
       .algorithm = c.algorithm, .direct = c.direct, .tile_bytes = kTileBytes, .scaled = scaled};
   const auto plan = make_plan(choice, shape, facts);
-  if (!plan.ok()) {
+  if (!plan.ok() || (!pair && !is_carried(c, **plan))) {
     return false;
   }
   const auto proof = verify(**plan);
@@ -105,10 +152,12 @@ bool has_plan(const Case& c, const ScaledParts& scaled) {
 
 std::string describe(const Case& c) {
   constexpr std::array kPlacements = {"out of place", "in place", "odd ranks in place"};
-  return fmt::format("{} {}, {} ranks, root {}, {} x {}, {}, {}, {} values, {}",
+  return fmt::format("{} {}, {} ranks{}{}, root {}, {} x {}, {}, {}, {} values, {}",
                      name(c.collective()),
                      c.algorithm->name,
                      c.ranks,
+                     c.nodes.empty() ? "" : " on nodes ",
+                     c.nodes,
                      c.root,
                      c.count,
                      name(c.dtype),
@@ -123,14 +172,23 @@ std::vector<Case> all_cases() {
   for (const Collective collective : kCollectives) {
     for (const Algorithm& algorithm : algorithms(collective)) {
       for (const int ranks : kRankCounts) {
-        for (const int root : roots_of(collective, ranks)) {
-          if (has_shape(collective, ranks)) {
-            add_cases(algorithm, ranks, root, cases);
-          }
-        }
+        add_cases(algorithm, ranks, {}, cases);
       }
     }
   }
+  return cases;
+}
+
+std::vector<Case> all_cases_on(std::string_view nodes) {
+  std::vector<Case> cases;
+  for (const Collective collective : kCollectives) {
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      add_cases(algorithm, static_cast<int>(nodes.size()), nodes, cases);
+    }
+  }
+  // Some ranks of the ring have both neighbours on their node, others have none.
+  std::erase_if(cases,
+                [](const Case& c) { return c.direct && c.collective() == Collective::kSendRecv; });
   return cases;
 }
 
@@ -193,13 +251,13 @@ bool is_in_place(const Case& c, int rank) {
 }
 
 bool must_be_refused(const Case& c) {
-  using Key = std::tuple<const Algorithm*, int, int, bool, ScaledParts>;
+  using Key = std::tuple<const Algorithm*, int, std::string_view, int, bool, ScaledParts>;
   static std::mutex mutex;
   static std::map<Key, bool> known;  // whether there is a plan
   const bool reduces = is_reduction(c.collective());
   const ScaledParts scaled{.contributions = reduces && c.op == ReduceOp::kPremulSum,
                            .sums = reduces && c.op == ReduceOp::kAvg};
-  const Key key{c.algorithm, c.ranks, c.root, c.direct, scaled};
+  const Key key{c.algorithm, c.ranks, c.nodes, c.root, c.direct, scaled};
   const std::scoped_lock lock(mutex);
   auto plan = known.find(key);
   if (plan == known.end()) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sennit::tests {
@@ -30,6 +31,7 @@ struct Case {
   Values values;
   std::int64_t count;
   bool direct;
+  std::string_view nodes{};  // rank r is on the one that nodes[r] names; empty: all on one
 
   [[nodiscard]] Collective collective() const { return algorithm->collective; }
 };
@@ -38,6 +40,8 @@ std::string describe(const Case& c);
 
 // Every combination of the tables.
 std::vector<Case> all_cases();
+// Those of ranks on these nodes, whose text outlives them.
+std::vector<Case> all_cases_on(std::string_view nodes);
 // How many that must be, by multiplying the lengths of the tables.
 std::size_t product_of_the_tables();
 

@@ -1,5 +1,6 @@
 #include "failure_matrix/fault_case.hpp"
 
+#include "node_processes.hpp"
 #include "rank_processes.hpp"
 
 #include "base/fd.hpp"
@@ -25,6 +26,8 @@ namespace {
 
 constexpr double kAfterDeath = 2.0;
 constexpr double kStopDeadline = 0.5;
+// Of a rank on another node it is known after 2 s that it is stopped (world/control_star.cpp).
+constexpr double kStopDeadlineOverNodes = 3.0;
 constexpr double kAfterDeadline = 1.0;
 constexpr double kLongestCase = 20.0;
 constexpr double kPause = 0.05;
@@ -66,9 +69,16 @@ void set_fault(const FaultCase& fault_case) {
   ::setenv("SENNIT_TEST_DIE_AT", moment.c_str(), 1);
 }
 
+double stop_deadline(const Subject& subject) {
+  return subject.nodes.empty() ? kStopDeadline : kStopDeadlineOverNodes;
+}
+
 void run_rank(const FaultCase& fault_case, int rank, const std::string& name, RankOutcome& mine) {
   set_fault(fault_case);
-  const double deadline = fault_case.fault == Fault::kStop ? kStopDeadline : 0;
+  if (!fault_case.subject.nodes.empty()) {
+    go_to_node(fault_case.subject.nodes, rank);
+  }
+  const double deadline = fault_case.fault == Fault::kStop ? stop_deadline(fault_case.subject) : 0;
   const sennit_comm_t comm = join_ranks(name, fault_case.subject.ranks, rank);
   SubjectCall call(fault_case.subject, rank);
   sennit_barrier(comm, nullptr, nullptr);
@@ -177,7 +187,7 @@ std::string complaint_about(const Report& report, const FaultCase& fault_case, d
   if (!says(kill ? "died" : "stopped") && !learned) {
     return "other evidence than what happened";
   }
-  if (seconds > (kill ? kAfterDeath : kStopDeadline + kAfterDeadline)) {
+  if (seconds > (kill ? kAfterDeath : stop_deadline(fault_case.subject) + kAfterDeadline)) {
     return "too late";
   }
   return {};

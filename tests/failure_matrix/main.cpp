@@ -1,6 +1,8 @@
-// The whole failure matrix: every algorithm of the tables, over both protocols, on 2 to 5 ranks;
-// every rank, killed and stopped, at every step and inside every step; a sample of the stops goes
-// on. docs/adding/testing_failures.md has the command and a table of a run.
+// The whole failure matrix: every algorithm of the tables, over both protocols, on 2 to 5 ranks,
+// and on ranks of several nodes; every rank, killed and stopped, at every step and inside every
+// step; a sample of the stops goes on. docs/adding/testing_failures.md has the command and a table
+// of a run.
+#include "node_processes.hpp"
 #include "rank_processes.hpp"
 
 #include "failure_matrix/fault_case.hpp"
@@ -16,6 +18,7 @@
 #include <atomic>
 #include <charconv>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <span>
 #include <string>
@@ -33,6 +36,7 @@ constexpr std::size_t kMostReturns = 4'000'000;
 
 struct Options {
   std::vector<int> ranks = {2, 3, 4, 5};
+  std::vector<std::string_view> nodes = {"ab", "aabb", "aaab", "abc"};
   std::string_view only;  // part of a subject's name
   int shard = 0;
   int shards = 1;
@@ -153,23 +157,36 @@ std::vector<Walk> walks_of(Fault fault,
   return walks;
 }
 
+std::vector<Subject> wanted_subjects(const Options& options) {
+  std::vector<Subject> wanted;
+  for (const int ranks : options.ranks) {
+    std::ranges::copy(subjects(ranks), std::back_inserter(wanted));
+  }
+  if (!options.nodes.empty() && !why_no_ucx().empty()) {
+    fmt::print("LEFT OUT: ranks on several nodes: {}\n", why_no_ucx());
+  } else {
+    for (const std::string_view nodes : options.nodes) {
+      std::ranges::copy(subjects_on(nodes), std::back_inserter(wanted));
+    }
+  }
+  std::erase_if(wanted, [&](const Subject& subject) {
+    return subject.name().find(options.only) == std::string::npos;
+  });
+  return wanted;
+}
+
 // Those that work here undisturbed, which a run of each has shown. What is wrong without any fault
 // counts as a complaint of its own.
 std::vector<Subject> possible_subjects(const Options& options, Ledger& ledger) {
   std::vector<Subject> possible;
-  for (const int ranks : options.ranks) {
-    for (const Subject& subject : subjects(ranks)) {
-      if (subject.name().find(options.only) == std::string::npos) {
-        continue;
-      }
-      const CaseResult result = run({.subject = subject});
-      if (result.refused) {
-        fmt::print("refused: {}\n", subject.name());
-        continue;
-      }
-      possible.push_back(subject);
-      note(ledger, possible.size() - 1, Fault::kNone, result);
+  for (const Subject& subject : wanted_subjects(options)) {
+    const CaseResult result = run({.subject = subject});
+    if (result.refused) {
+      fmt::print("refused: {}\n", subject.name());
+      continue;
     }
+    possible.push_back(subject);
+    note(ledger, possible.size() - 1, Fault::kNone, result);
   }
   return possible;
 }
@@ -210,7 +227,7 @@ int print_table(const std::vector<Subject>& subjects, const Ledger& ledger) {
     return rows[fmt::format("{} {}, {}",
                             sennit::name(subject.algorithm->collective),
                             subject.algorithm->name,
-                            subject.protocol)];
+                            subject.nodes.empty() ? subject.protocol : "rails")];
   };
   for (std::size_t s = 0; s < subjects.size(); ++s) {
     for (std::size_t fault = 0; fault < total.cases.size(); ++fault) {
@@ -255,6 +272,17 @@ bool read_pair(std::string_view text, char between, int& first, int& second) {
   return second_error == std::errc() && rest == end;
 }
 
+// "aabb,abc"; "none": nothing.
+std::vector<std::string_view> parts_of(std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (!text.empty() && text != "none") {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    parts.push_back(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return parts;
+}
+
 bool read_options(std::span<char* const> arguments, Options& options) {
   for (std::size_t k = 1; k + 1 < arguments.size(); k += 2) {
     const std::string_view name = arguments[k];
@@ -263,6 +291,10 @@ bool read_options(std::span<char* const> arguments, Options& options) {
     int second = 0;
     if (name == "--only") {
       options.only = value;
+    } else if (name == "--nodes") {
+      options.nodes = parts_of(value);
+    } else if (name == "--ranks" && value == "none") {
+      options.ranks.clear();
     } else if (name == "--ranks" && read_pair(value, ':', first, second) && first >= 2 &&
                second <= 8) {
       options.ranks.clear();
@@ -311,8 +343,8 @@ int main(int argc, char** argv) {
   sennit::tests::Options options;
   if (!sennit::tests::read_options({argv, static_cast<std::size_t>(argc)}, options)) {
     fmt::print(
-        "usage: sennit_failure_matrix [--ranks 2:5] [--only TEXT] [--shard 0/4] "
-        "[--workers KILL,STOP]\n");
+        "usage: sennit_failure_matrix [--ranks 2:5] [--nodes ab,aabb,aaab,abc] [--only TEXT] "
+        "[--shard 0/4] [--workers KILL,STOP]; --ranks none, --nodes none\n");
     return 2;
   }
   return sennit::tests::run_matrix(std::move(options));

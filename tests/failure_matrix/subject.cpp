@@ -1,5 +1,7 @@
 #include "failure_matrix/subject.hpp"
 
+#include "node_groups.hpp"
+
 #include <fmt/format.h>
 
 namespace sennit::tests {
@@ -20,21 +22,18 @@ float sum(int ranks, std::size_t index) {
   return total;
 }
 
-}  // namespace
-
-std::string Subject::name() const {
-  return fmt::format(
-      "{} {}, {}, {} ranks", sennit::name(algorithm->collective), algorithm->name, protocol, ranks);
-}
-
-std::vector<Subject> subjects(int ranks) {
-  std::vector<Subject> all;
+// One for each algorithm, otherwise as `subject` is.
+void add_subjects(Subject subject, std::vector<Subject>& all) {
+  // Trees of other roots are the same but for the ranks' numbers; this root is not the first.
+  subject.root = 1;
   for (const Collective collective : kCollectives) {
     for (const Algorithm& algorithm : algorithms(collective)) {
-      // Trees of other roots are the same but for the ranks' numbers; this root is not the first.
-      Subject subject{.algorithm = &algorithm, .ranks = ranks, .root = 1};
+      subject.algorithm = &algorithm;
       const bool is_pair = collective == Collective::kSendRecv;
-      const Shape shape{.ranks = is_pair ? 2 : ranks, .root = is_pair ? 0 : subject.root};
+      Shape shape{.ranks = is_pair ? 2 : subject.ranks, .root = is_pair ? 0 : subject.root};
+      if (!is_pair) {
+        shape.groups = groups_of(subject.nodes);
+      }
       const auto schedule = make_schedule(algorithm, shape);
       if (!schedule.ok()) {
         continue;
@@ -42,12 +41,33 @@ std::vector<Subject> subjects(int ranks) {
       const auto blocks = is_cut(collective) ? static_cast<std::size_t>(schedule->problem.cut) : 1;
       const bool has_data = collective != Collective::kBarrier;
       subject.count = has_data ? blocks * kTiles * kTileBytes / sizeof(float) : 0;
-      for (const char* protocol : {"slots", "direct"}) {
-        subject.protocol = protocol;
-        all.push_back(subject);
-      }
+      all.push_back(subject);
     }
   }
+}
+
+}  // namespace
+
+std::string Subject::name() const {
+  return fmt::format("{} {}, {}, {} ranks{}{}",
+                     sennit::name(algorithm->collective),
+                     algorithm->name,
+                     protocol,
+                     ranks,
+                     nodes.empty() ? "" : " on nodes ",
+                     nodes);
+}
+
+std::vector<Subject> subjects(int ranks) {
+  std::vector<Subject> all;
+  add_subjects({.ranks = ranks, .protocol = "slots"}, all);
+  add_subjects({.ranks = ranks, .protocol = "direct"}, all);
+  return all;
+}
+
+std::vector<Subject> subjects_on(std::string_view nodes) {
+  std::vector<Subject> all;
+  add_subjects({.ranks = static_cast<int>(nodes.size()), .protocol = "slots", .nodes = nodes}, all);
   return all;
 }
 

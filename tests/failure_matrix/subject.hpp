@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sennit::tests {
@@ -16,14 +17,17 @@ struct Subject {
   int ranks = 0;
   int root = 0;
   const char* protocol = "slots";
-  std::size_t count = 0;  // two tiles of every block
+  std::size_t count = 0;     // two tiles of every block
+  std::string_view nodes{};  // rank r is on the one that nodes[r] names; empty: all on one
 
-  [[nodiscard]] std::string name() const;  // "all_reduce ring, slots, 4 ranks"
+  [[nodiscard]] std::string name() const;  // "all_reduce ring, slots, 4 ranks on nodes aabb"
 };
 
 // Every row of every table that `ranks` ranks can run, over both protocols. send_recv: a group, in
 // which each rank sends to the next one and receives from the one before.
 std::vector<Subject> subjects(int ranks);
+// The same on these nodes, whose text outlives the subjects. Only slots cross nodes.
+std::vector<Subject> subjects_on(std::string_view nodes);
 
 // One rank's buffers. Every element tells whose it was and where it lay.
 class SubjectCall {

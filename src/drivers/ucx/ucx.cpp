@@ -369,7 +369,7 @@ Result<std::unique_ptr<UcxDriver>> open_driver() {
 
 }  // namespace
 
-Result<UcxDriver*> ucx_driver() {
+Result<UcxDriver*> ucx_of_this_machine() {
   static const Result<std::unique_ptr<UcxDriver>> kLibraryHere = open_driver();
   if (!kLibraryHere.ok()) {
     return kLibraryHere.status();

@@ -16,6 +16,7 @@
 
 #include "base/status.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -82,7 +83,12 @@ class UcxDriver {
   virtual Result<std::unique_ptr<UcxCard>> open(const UcxCardOptions& options) = 0;
 };
 
-// UCX of this machine, opened once; kUnsupported, with the reason, where there is none.
+// UCX of this machine, opened once; kUnsupported, with the reason, where there is none. A test may
+// have put another in its place (testing/given_ucx.hpp).
 Result<UcxDriver*> ucx_driver();
+
+// Behind ucx_driver(): what is really here, and the place for a test's; null: none.
+Result<UcxDriver*> ucx_of_this_machine();
+std::atomic<UcxDriver*>& given_ucx();
 
 }  // namespace sennit

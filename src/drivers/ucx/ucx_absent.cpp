@@ -3,7 +3,7 @@
 
 namespace sennit {
 
-Result<UcxDriver*> ucx_driver() {
+Result<UcxDriver*> ucx_of_this_machine() {
   return fail(Code::kUnsupported,
               "this Sennit was built without UCX's headers, so it has no rails; install libucx-dev "
               "or run `make deps`, and build it again");

@@ -164,7 +164,21 @@ Result<Membership> join_nodes(const Identity& identity,
   return meet_on_nodes(guest, identity, options, deadline, places);
 }
 
+std::string& node_of_this_thread() {
+  thread_local std::string node;
+  return node;
+}
+
+std::string chosen_node(const std::optional<std::string>& node) {
+  if (node) {
+    return *node;
+  }
+  return node_of_this_thread().empty() ? env_text("SENNIT_NODE") : node_of_this_thread();
+}
+
 }  // namespace
+
+void set_node_of_this_thread(std::string node) { node_of_this_thread() = std::move(node); }
 
 std::string node_name(const std::optional<std::string>& node) {
   // Containers, and machines restored from one snapshot, have the same boot id; so this says which
@@ -180,7 +194,7 @@ std::string node_name(const std::optional<std::string>& node) {
                      network.st_ino,
                      geteuid(),
                      env_text("SENNIT_SOCKET_DIR"),
-                     node ? *node : env_text("SENNIT_NODE"));
+                     chosen_node(node));
 }
 
 Result<Membership> join_world(const Identity& identity, const JoinOptions& options) {

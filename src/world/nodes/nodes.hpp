@@ -20,4 +20,8 @@ Result<Membership> join_world(const Identity& identity, const JoinOptions& optio
 // SENNIT_SOCKET_DIR and SENNIT_NODE (or `node`) say.
 std::string node_name(const std::optional<std::string>& node);
 
+// Instead of SENNIT_NODE for what the calling thread joins from now on: ranks that are threads of
+// one process have one environment. Empty: SENNIT_NODE.
+void set_node_of_this_thread(std::string node);
+
 }  // namespace sennit
