@@ -51,6 +51,7 @@ std::optional<Verdict> judge_broken(Work& work,
                                     const World& world,
                                     Clock::time_point now) {
   if (broken.ok()) {
+    work.broken_since = {};
     return std::nullopt;
   }
   if (work.broken_since == Clock::time_point()) {

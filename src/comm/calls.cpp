@@ -17,6 +17,9 @@ using std::chrono::microseconds;
 // costs some microseconds, and a mismatch or death must be reported within a second.
 constexpr Clock::duration kFirstLook = microseconds(100);
 
+// Of a call on several nodes, until it asks whether the other ends of rails still answer.
+constexpr Clock::duration kLongWait = std::chrono::seconds(1);
+
 void set_times(Work& work, const CommConfig& config) {
   work.posted = Clock::now();
   const double deadline =
@@ -281,7 +284,8 @@ bool Calls::flush_rails(const Work& work) {
 Status Calls::broken(const Work& work) const {
   Status status = work.job ? work.job->status() : Status();
   if (status.ok() && rails_ != nullptr) {
-    status = rails_->failure([&](int peer) { return needs(work, peer, world_); });
+    status = rails_->failure([&](int peer) { return needs(work, peer, world_); },
+                             Clock::now() - work.posted >= kLongWait);
   }
   return status;
 }

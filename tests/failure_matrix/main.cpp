@@ -31,7 +31,10 @@ namespace sennit::tests {
 namespace {
 
 constexpr std::array kFaults = {Fault::kKill, Fault::kStop, Fault::kStopAndGoOn};
-constexpr int kGoOnStride = 8;  // of the moments, one in so many also for "stop and go on"
+// Of the moments, one in so many also for "stop and go on", and for a stop on several nodes, which
+// takes seconds.
+constexpr int kGoOnStride = 8;
+constexpr int kStopOnNodesStride = 4;
 constexpr std::size_t kMostReturns = 4'000'000;
 
 struct Options {
@@ -103,7 +106,10 @@ void note(Ledger& ledger, std::size_t subject, Fault fault, const CaseResult& re
 
 void take(const Walk& walk, const std::vector<Subject>& subjects, Ledger& ledger) {
   FaultCase one{.subject = subjects[walk.subject], .fault = walk.fault, .victim = walk.victim};
-  const int stride = walk.fault == Fault::kStopAndGoOn ? kGoOnStride : 1;
+  const bool is_on_nodes = !one.subject.nodes.empty();
+  const int stride = walk.fault == Fault::kStopAndGoOn           ? kGoOnStride
+                     : is_on_nodes && walk.fault == Fault::kStop ? kStopOnNodesStride
+                                                                 : 1;
   for (one.moment = walk.victim % stride;; one.moment += stride) {
     const CaseResult result = run(one);
     note(ledger, walk.subject, walk.fault, result);
@@ -141,7 +147,9 @@ void take_all(const std::vector<Walk>& walks,
   }
 }
 
+// Those of subjects on one node or on several.
 std::vector<Walk> walks_of(Fault fault,
+                           bool on_nodes,
                            const std::vector<Subject>& subjects,
                            const Options& options) {
   std::vector<Walk> walks;
@@ -149,7 +157,8 @@ std::vector<Walk> walks_of(Fault fault,
   for (std::size_t s = 0; s < subjects.size(); ++s) {
     for (int victim = 0; victim < subjects[s].ranks; ++victim, ++number) {
       if (number % static_cast<std::size_t>(options.shards) ==
-          static_cast<std::size_t>(options.shard)) {
+              static_cast<std::size_t>(options.shard) &&
+          subjects[s].nodes.empty() != on_nodes) {
         walks.push_back({.subject = s, .fault = fault, .victim = victim});
       }
     }
@@ -318,15 +327,21 @@ bool read_options(std::span<char* const> arguments, Options& options) {
 
 int run_matrix(Options options) {
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  // A kill is work for the cores; a stop is waiting for the deadline.
+  // A kill is work for the cores; a stop is waiting for the deadline. Who waits for a rank of
+  // another node sleeps for a few milliseconds only.
   options.kill_workers = options.kill_workers > 0 ? options.kill_workers : cores;
   options.stop_workers = options.stop_workers > 0 ? options.stop_workers : 12 * cores;
+  const int stop_workers_on_nodes = std::min(options.stop_workers, 4 * cores);
   Ledger& ledger = shared_ledger();
   const std::vector<Subject> subjects = possible_subjects(options, ledger);
   for (const Fault fault : kFaults) {
     const double begin = now();
-    const int workers = fault == Fault::kKill ? options.kill_workers : options.stop_workers;
-    take_all(walks_of(fault, subjects, options), subjects, workers, ledger);
+    for (const bool on_nodes : {false, true}) {
+      const int workers = fault == Fault::kKill ? options.kill_workers
+                          : on_nodes            ? stop_workers_on_nodes
+                                                : options.stop_workers;
+      take_all(walks_of(fault, on_nodes, subjects, options), subjects, workers, ledger);
+    }
     fmt::print("{}: {:.0f} s\n",
                fault == Fault::kKill   ? "kills"
                : fault == Fault::kStop ? "stops"

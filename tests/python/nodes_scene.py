@@ -67,6 +67,7 @@ def be_a_rank() -> None:
         while calls == 0 or done < calls:
             if done == _CALLS_BEFORE:
                 print(json.dumps(report), flush=True)
+                time.sleep(float(os.environ["SCENE_PAUSE_S"]))
             total = comm.all_reduce(data)
             assert (total == RANKS).all()
             done += 1
@@ -102,6 +103,7 @@ EVENTS: dict[str, Callable[[dict[int, int]], Any]] = {
     "mute a node": lambda _: of_all_cards("mute"),
     "cut a rail": lambda _: nodes_tool("cut", 1, "rail1"),
     "mute a rail": lambda _: nodes_tool("mute", 1, "rail1"),
+    "compute": lambda _: None,  # of rank 3, between two calls
     "strangers": lambda _: None,
     "a mute rail": lambda _: None,  # from the beginning
 }
@@ -134,12 +136,23 @@ def start(node: int, *words: str, **environment: str) -> subprocess.Popen[str]:
 class Ranks:
     """The ranks of a scene, and what they print."""
 
-    def __init__(self, calls: int, delay_s: float = 0, timeout_s: float = 20) -> None:
-        """Start all of them, the last one later; `calls` 0: until one fails."""
+    def __init__(
+        self, calls: int, delay_s: float = 0, timeout_s: float = 20, pause_s: float = 0
+    ) -> None:
+        """Start all of them, the last one later; `calls` 0: until one fails.
+
+        The last one pauses between two calls.
+        """
         self.reports: dict[int, dict[str, Any]] = {rank: {"rank": rank} for rank in range(RANKS)}
         self._ready = {rank: threading.Event() for rank in range(RANKS)}
         self.processes = [
-            self._start(rank, calls, delay_s if rank + 1 == RANKS else 0, timeout_s)
+            self._start(
+                rank,
+                SCENE_CALLS=str(calls),
+                SCENE_DELAY_S=str(delay_s if rank + 1 == RANKS else 0),
+                SCENE_TIMEOUT_S=str(timeout_s),
+                SCENE_PAUSE_S=str(pause_s if rank + 1 == RANKS else 0),
+            )
             for rank in range(RANKS)
         ]
         self._threads = [
@@ -150,7 +163,7 @@ class Ranks:
             thread.start()
 
     @staticmethod
-    def _start(rank: int, calls: int, delay_s: float, timeout_s: float) -> subprocess.Popen[str]:
+    def _start(rank: int, **scene: str) -> subprocess.Popen[str]:
         return start(
             rank // RANKS_A_NODE,
             "be",
@@ -161,9 +174,7 @@ class Ranks:
             SENNIT_ROOT="node0",
             SENNIT_RAILS=",".join(CARDS),
             SENNIT_PORT_RANGE=PORTS,
-            SCENE_CALLS=str(calls),
-            SCENE_DELAY_S=str(delay_s),
-            SCENE_TIMEOUT_S=str(timeout_s),
+            **scene,
         )
 
     def _listen(self, rank: int) -> None:
@@ -197,9 +208,10 @@ def play(event: str) -> None:
         nodes_tool("mute", 1, "rail1")
     # Strangers have a second in which the others wait for the last rank.
     ranks = Ranks(
-        calls=50 if event in {"nothing", "strangers"} else 0,
+        calls=50 if event in {"nothing", "strangers", "compute"} else 0,
         delay_s=0 if strangers is None else 1,
         timeout_s=6 if event == "a mute rail" else 20,
+        pause_s=DEADLINE_S - 2 if event == "compute" else 0,
     )
     pids = ranks.await_all()
     time.sleep(0.2)

@@ -1,6 +1,7 @@
 #include "drivers/ucx/ucx.hpp"
 
 #include "drivers/ucx/library.hpp"
+#include "drivers/ucx/silent_hosts.hpp"
 
 #include <algorithm>
 #include <array>
@@ -41,8 +42,15 @@ class Card final : public UcxCard {
             MessageState& state) override;
   [[nodiscard]] bool ends_when_left() const override { return !is_rdma_; }
   [[nodiscard]] Status failure(int endpoint) const override {
-    return endpoints_[static_cast<std::size_t>(endpoint)].failure;
+    const Endpoint& asked = endpoints_[static_cast<std::size_t>(endpoint)];
+    return asked.failure.ok() && asked.is_silent
+               ? fail(Code::kSystemError,
+                      "{} acknowledges nothing that is sent to it; a card, its cable or its switch "
+                      "may be down",
+                      asked.host)
+               : asked.failure;
   }
+  void notice_silence() override;
   void close(int endpoint) override;
   bool progress() override { return functions_.ucp_worker_progress(worker_) != 0; }
   [[nodiscard]] int descriptor() const override { return descriptor_; }
@@ -52,6 +60,8 @@ class Card final : public UcxCard {
   struct Endpoint {
     Card* card = nullptr;
     ucp_ep_h handle = nullptr;
+    std::string host{};  // of the other end, over TCP
+    bool is_silent = false;
     Status failure{};
   };
   // What UCX reads or calls back with until a request has ended.
@@ -90,6 +100,7 @@ class Card final : public UcxCard {
   bool is_rdma_ = false;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
+  std::string host_;  // of this end, over TCP
   std::string address_;
   int descriptor_ = -1;
   Handler handler_;
@@ -101,6 +112,7 @@ class Card final : public UcxCard {
 Status Card::open(const UcxCardOptions& options) {
   const ucx::CrashSignalsScope signals;
   is_rdma_ = options.is_rdma;
+  host_ = is_rdma_ ? std::string() : ucx::host_of(options.device);
   SENNIT_RETURN_IF_ERROR(open_context(options));
   return open_worker();
 }
@@ -152,7 +164,8 @@ Status Card::open_worker() {
   std::size_t bytes = 0;
   SENNIT_RETURN_IF_ERROR(check(functions_.ucp_worker_get_address(worker_, &address, &bytes),
                                "asking UCX for a card's address"));
-  address_.assign(reinterpret_cast<const char*>(address), bytes);
+  address_ = static_cast<char>(host_.size()) + host_;
+  address_.append(reinterpret_cast<const char*>(address), bytes);
   functions_.ucp_worker_release_address(worker_, address);
   return {};
 }
@@ -195,8 +208,15 @@ bool Card::send_all() {
   return is_done;
 }
 
+// An address is the length of the host, the host, and UCX's address.
 Result<int> Card::connect(std::string_view address) {
-  Endpoint& endpoint = endpoints_.emplace_back(Endpoint{.card = this});
+  const std::size_t length = address.empty() ? 0 : static_cast<unsigned char>(address.front());
+  if (address.size() <= length + 1) {
+    return fail(Code::kSystemError, "a peer's card has an address that is none");
+  }
+  Endpoint& endpoint = endpoints_.emplace_back(
+      Endpoint{.card = this, .host = std::string(address.substr(1, length))});
+  address.remove_prefix(length + 1);
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -210,6 +230,13 @@ Result<int> Card::connect(std::string_view address) {
     return status;
   }
   return static_cast<int>(endpoints_.size()) - 1;
+}
+
+void Card::notice_silence() {
+  const std::vector<std::string> silent = ucx::silent_hosts(host_);
+  for (Endpoint& endpoint : endpoints_) {
+    endpoint.is_silent = std::ranges::find(silent, endpoint.host) != silent.end();
+  }
 }
 
 Card::Request* Card::take_request(const Endpoint& endpoint, MessageState& state) {

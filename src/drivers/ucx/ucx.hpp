@@ -60,6 +60,9 @@ class UcxCard {
   [[nodiscard]] virtual bool ends_when_left() const = 0;
   // Why the endpoint has failed; ok while it works.
   [[nodiscard]] virtual Status failure(int endpoint) const = 0;
+  // Looks which endpoints get no acknowledgement any more, which UCX itself does not over TCP: they
+  // count as failed until the next look. System calls: for who waits for long.
+  virtual void notice_silence() = 0;
   // Ends all sends of the endpoint, which must not be used any more.
   virtual void close(int endpoint) = 0;
   // True when anything happened.

@@ -13,6 +13,7 @@ namespace {
 constexpr std::chrono::milliseconds kLongestSleep{5};
 // Of a thread that its doorbell may not wake.
 constexpr std::chrono::microseconds kUnsureSleep{500};
+constexpr std::chrono::milliseconds kSilenceInterval{100};
 
 }  // namespace
 
@@ -87,6 +88,16 @@ void CardSet::on_message(int rail,
     return;
   }
   receiver->second({.frame = frame, .freed = header.subspan(sizeof(frame)), .payload = payload});
+}
+
+void CardSet::notice_silence() {
+  const std::scoped_lock guard(mutex_);
+  if (const auto now = std::chrono::steady_clock::now(); now >= silence_at_ + kSilenceInterval) {
+    silence_at_ = now;
+    for (const auto& card : cards_) {
+      card->notice_silence();
+    }
+  }
 }
 
 bool CardSet::progress() {

@@ -50,6 +50,9 @@ class CardSet {
   void set_receiver(int rail, std::uint64_t token, Receiver receiver);
   void remove_receiver(int rail, std::uint64_t token);
 
+  // Looks, now and then, which endpoints get no acknowledgement any more (UcxCard).
+  void notice_silence();
+
   // Lets all cards do what there is to do; true when anything happened.
   bool progress();
   // Sleeps until a card has something to do or `bell` rings, at most `limit`, unless
@@ -76,6 +79,7 @@ class CardSet {
   std::map<std::pair<int, std::string>, int> endpoints_;                // by rail and address
   std::vector<std::unordered_map<std::uint64_t, Receiver>> receivers_;  // by rail
   std::atomic<std::uint64_t> strange_frames_{0};
+  std::chrono::steady_clock::time_point silence_at_{};  // when it was last looked for
 };
 
 }  // namespace sennit::rail

@@ -451,7 +451,10 @@ void MirroredRings::sleep(Doorbell& bell,
   cards_->sleep(bell, limit, look_again);
 }
 
-Status MirroredRings::failure(const Needs& needs) {
+Status MirroredRings::failure(const Needs& needs, bool has_waited_long) {
+  if (has_waited_long) {
+    cards_->notice_silence();
+  }
   const auto guard = cards_->lock();
   for (int peer = 0; peer < ranks_; ++peer) {
     const auto& routes = peers_[static_cast<std::size_t>(peer)].routes;

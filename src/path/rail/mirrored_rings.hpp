@@ -110,8 +110,8 @@ class MirroredRings {
              const std::function<bool()>& look_again);
 
   // Why a rail to a peer that is needed has failed, with the peer as blamed rank; ok while all
-  // work.
-  [[nodiscard]] Status failure(const Needs& needs);
+  // work. For a call that has waited for long, also a rail whose other end acknowledges nothing.
+  [[nodiscard]] Status failure(const Needs& needs, bool has_waited_long = false);
   // Frames with a valid token that were dropped, because they did not fit what was due.
   [[nodiscard]] std::uint64_t dropped_frames() const { return dropped_frames_; }
 

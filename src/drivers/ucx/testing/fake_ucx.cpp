@@ -36,12 +36,18 @@ struct FakeUcx::Network {
   explicit Network(const Options& given) : options(given), random(given.seed) {}
 
   std::size_t below(std::size_t end) { return random() % end; }
+  [[nodiscard]] bool is_mute(const std::string& address) const {
+    return std::ranges::any_of(mute, [&](const std::string& device) {
+      return address.starts_with(fmt::format("fake:{}:", device));
+    });
+  }
 
   std::mutex mutex;
   Options options;
   std::mt19937_64 random;
   std::map<std::string, Inbox> inboxes;  // by address
   std::set<std::string> cut;
+  std::set<std::string> mute;  // devices
   std::uint64_t messages = 0;
   std::uint64_t payload_bytes = 0;
 };
@@ -95,7 +101,17 @@ class Card final : public UcxCard {
   [[nodiscard]] bool ends_when_left() const override { return network_->options.ends_when_left; }
 
   [[nodiscard]] Status failure(int endpoint) const override {
-    return endpoints_[static_cast<std::size_t>(endpoint)].failure;
+    const Endpoint& asked = endpoints_[static_cast<std::size_t>(endpoint)];
+    return asked.failure.ok() && asked.is_silent
+               ? fail(Code::kSystemError, "{} acknowledges nothing", asked.address)
+               : asked.failure;
+  }
+
+  void notice_silence() override {
+    const std::scoped_lock guard(network_->mutex);
+    for (Endpoint& endpoint : endpoints_) {
+      endpoint.is_silent = endpoint.has_lost;
+    }
   }
 
   void close(int endpoint) override {
@@ -134,6 +150,8 @@ class Card final : public UcxCard {
  private:
   struct Endpoint {
     std::string address;
+    bool has_lost = false;  // what was sent to it
+    bool is_silent = false;
     Status failure{};
   };
   struct Departure {
@@ -187,15 +205,19 @@ class Card final : public UcxCard {
           is_copied ? std::span<const std::byte>(departure.copy) : departure.payload;
       ++network_->messages;
       network_->payload_bytes += payload.size();
-      Inbox& inbox =
-          network_->inboxes[endpoints_[static_cast<std::size_t>(departure.endpoint)].address];
+      Endpoint& to = endpoints_[static_cast<std::size_t>(departure.endpoint)];
+      if (departure.state != nullptr) {
+        *departure.state = MessageState::kDone;
+      }
+      if (network_->is_mute(address_) || network_->is_mute(to.address)) {
+        to.has_lost = true;
+        continue;
+      }
+      Inbox& inbox = network_->inboxes[to.address];
       inbox.arrivals.push_back(
           {.header = departure.header, .payload = Bytes(payload.begin(), payload.end())});
       const std::uint64_t one = 1;
       static_cast<void>(::write(inbox.descriptor.get(), &one, sizeof(one)));
-      if (departure.state != nullptr) {
-        *departure.state = MessageState::kDone;
-      }
     }
     return moved;
   }
@@ -223,6 +245,11 @@ Result<std::unique_ptr<UcxCard>> FakeUcx::open(const UcxCardOptions& options) {
 void FakeUcx::cut(const std::string& address) {
   const std::scoped_lock guard(network_->mutex);
   network_->cut.insert(address);
+}
+
+void FakeUcx::mute(const std::string& device) {
+  const std::scoped_lock guard(network_->mutex);
+  network_->mute.insert(device);
 }
 
 std::uint64_t FakeUcx::messages() const {

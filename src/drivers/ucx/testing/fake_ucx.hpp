@@ -34,6 +34,8 @@ class FakeUcx final : public UcxDriver {
 
   // Connections to and from the card with this address fail, at their ends' next progress().
   void cut(const std::string& address);
+  // What goes over cards of this device leaves, and arrives nowhere.
+  void mute(const std::string& device);
   // What was sent through all cards.
   [[nodiscard]] std::uint64_t messages() const;
   [[nodiscard]] std::uint64_t payload_bytes() const;
