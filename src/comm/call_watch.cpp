@@ -7,6 +7,7 @@
 #include <chrono>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace sennit {
 namespace {
@@ -48,6 +49,7 @@ void warn(Work& work, const CallView& view, const World& world, const std::strin
 // has failed, unless that peer may yet turn out to be dead.
 std::optional<Verdict> judge_broken(Work& work,
                                     const Status& broken,
+                                    const CallView& view,
                                     const World& world,
                                     Clock::time_point now) {
   if (broken.ok()) {
@@ -57,14 +59,15 @@ std::optional<Verdict> judge_broken(Work& work,
   if (work.broken_since == Clock::time_point()) {
     work.broken_since = now;
   }
-  const auto is_local = [&](int rank) { return world.is_local(rank); };
-  const bool is_here = std::ranges::all_of(broken.detail().blamed_ranks, is_local);
-  if (now < work.broken_since + (is_here ? kDyingTime : kNewsTime)) {
+  const std::vector<int>& blamed = broken.detail().blamed_ranks;
+  const bool is_rail = !blamed.empty() && !world.is_local(blamed.front());
+  if (now < work.broken_since + (is_rail ? kNewsTime : kDyingTime)) {
     return std::nullopt;
   }
-  return Verdict{.code = broken.code(),
-                 .blamed_ranks = broken.detail().blamed_ranks,
-                 .evidence = broken.message()};
+  if (auto verdict = is_rail ? find_behind_lost_rail(world, view, blamed.front()) : std::nullopt) {
+    return verdict;
+  }
+  return Verdict{.code = broken.code(), .blamed_ranks = blamed, .evidence = broken.message()};
 }
 
 }  // namespace
@@ -138,7 +141,7 @@ std::optional<Verdict> CallWatch::look_at(Work& work, const Status& broken) {
   if (auto circle = wait_.has_reported(work) ? deadlocks_.find() : std::nullopt) {
     return circle;
   }
-  if (auto verdict = judge_broken(work, broken, world_, now_)) {
+  if (auto verdict = judge_broken(work, broken, view, world_, now_)) {
     return verdict;
   }
   if (now_ >= work.deadline) {

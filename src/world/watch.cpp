@@ -64,16 +64,16 @@ std::optional<Verdict> find_different_call(const World& world, const CallView& v
   return std::nullopt;
 }
 
-std::optional<Verdict> find_dead(const World& world, const CallView& view) {
+// The dead, but for those who gave up before: they are no cause, and have said why in their lines.
+// These are read after the deaths were seen.
+std::vector<int> killed(const World& world) {
   std::vector<int> dead = world.peers().dead();
-  // A rank that gave up and then ended is no cause: it has said why in its line. Both are asked
-  // after the death was seen: a rank may have left the call just before it ended.
-  std::erase_if(dead, [&](int rank) {
-    return state_of(world, rank) != RankState::kActive || has_left(world, rank, view);
-  });
-  if (dead.empty()) {
-    return std::nullopt;
-  }
+  std::erase_if(dead, [&](int rank) { return state_of(world, rank) != RankState::kActive; });
+  return dead;
+}
+
+// There is one.
+Verdict verdict_on_dead(const World& world, const std::vector<int>& dead) {
   std::vector<int> lost;
   std::ranges::copy_if(
       dead, std::back_inserter(lost), [&](int rank) { return world.peers().is_lost(rank); });
@@ -91,6 +91,13 @@ std::optional<Verdict> find_dead(const World& world, const CallView& view) {
       .evidence = fmt::format("{} died (last finished call {})",
                               describe_ranks(world, dead),
                               world.line(dead.front()).left.load(std::memory_order_acquire))};
+}
+
+std::optional<Verdict> find_dead(const World& world, const CallView& view) {
+  std::vector<int> dead = killed(world);
+  // Asked after the death was seen, too: a rank may have left the call just before it ended.
+  std::erase_if(dead, [&](int rank) { return has_left(world, rank, view); });
+  return dead.empty() ? std::nullopt : std::optional(verdict_on_dead(world, dead));
 }
 
 // ": rank 2 (node7 pid 4711)", and whether it is stopped.
@@ -420,6 +427,14 @@ std::optional<Verdict> find_different_message(const World& world, int from, int 
     return different_message(world, {.from = from, .to = to, .number = number}, meant, expected);
   }
   return std::nullopt;
+}
+
+std::optional<Verdict> find_behind_lost_rail(const World& world, const CallView& view, int peer) {
+  if (state_of(world, peer) == RankState::kFailed && !has_lost_rail(world, peer)) {
+    return retell(world, view, peer);
+  }
+  const std::vector<int> dead = killed(world);
+  return dead.empty() ? std::nullopt : std::optional(verdict_on_dead(world, dead));
 }
 
 std::optional<Verdict> find_failure(const World& world, const CallView& view, Depth depth) {

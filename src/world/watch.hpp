@@ -47,6 +47,12 @@ enum class Depth { kLines, kLinesAndProcesses };
 // finalized, or is in a different call with the same number, or has been.
 std::optional<Verdict> find_failure(const World& world, const CallView& view, Depth depth);
 
+// What else has happened, where this rank's call cannot go on because the rail to `peer` has
+// failed: ranks close their connections when they give up later calls, and a message may be lost by
+// that. The death of a rank that has left the call counts too: what it has passed on of other
+// nodes, such as why the peer is gone, is no longer known.
+std::optional<Verdict> find_behind_lost_rail(const World& world, const CallView& view, int peer);
+
 // What a rank has called under a number, if that can still be read.
 using ReadCall = std::function<bool(int rank, CallWords& words)>;
 // The verdict when ranks have made different calls under one number.
