@@ -18,8 +18,9 @@ void store(std::array<char, kSize>& to, const std::string& text) {
   std::memcpy(to.data(), text.data(), std::min(text.size(), kSize - 1));
 }
 
-// A descriptor of each other rank's process, the segment, the rendezvous; and the program's own
-// needs, which are not for us to use up.
+// While they join: a connection and a descriptor of each other rank's process, the segment. After
+// that the process keeps one descriptor of each other process. And the program's own needs, which
+// are not for us to use up.
 bool has_descriptors(int ranks) {
   constexpr rlim_t kLeftToProgram = 64;
   rlimit limit{};

@@ -139,7 +139,7 @@ Result<std::byte*> PeerBuffers::import(int rank, MemoryHandle handle) {
   UniqueFd taken;
   if (handle.kind == MemoryHandle::Kind::kDescriptor) {
     SENNIT_ASSIGN_OR_RETURN(taken,
-                            take_descriptor(world_.member(rank).pidfd.get(), handle.descriptor));
+                            take_descriptor(world_.member(rank).process.get(), handle.descriptor));
     handle.descriptor = taken.get();
   }
   SENNIT_ASSIGN_OR_RETURN(void* const base, driver_.sharing().import_memory(handle));

@@ -132,7 +132,7 @@ void ControlStar::poll_once() {
 
 void ControlStar::watch_processes(std::vector<pollfd>& watched, std::vector<int>& ranks) const {
   for (int rank = 0; rank < world_.size(); ++rank) {
-    const int pidfd = world_.member(rank).pidfd.get();
+    const int pidfd = world_.member(rank).process.get();
     if (pidfd >= 0 && !dead_[static_cast<std::size_t>(rank)]) {
       watched.push_back({pidfd, POLLIN, 0});
       ranks.push_back(rank);

@@ -24,7 +24,7 @@ std::vector<int> PeerProcesses::dead() const {
   std::vector<pollfd> entries;
   entries.reserve(membership_.members.size());
   for (const Member& member : membership_.members) {
-    entries.push_back({.fd = member.pidfd.get(), .events = POLLIN, .revents = 0});
+    entries.push_back({.fd = member.process.get(), .events = POLLIN, .revents = 0});
   }
   std::vector<int> dead;
   if (::poll(entries.data(), entries.size(), 0) > 0) {

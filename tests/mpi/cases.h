@@ -53,6 +53,7 @@ void messages_move_in_a_barrier(void);
 void refused_arguments(void);
 void communicators_of_any_making(void);
 void many_communicators(void);
+void descriptors_of_communicators(void);
 void threads_with_communicators_of_their_own(void);
 /* Reductions that are not the library's. */
 void operators_that_do_not_commute(void);

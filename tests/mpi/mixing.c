@@ -1,6 +1,7 @@
 /* Calls that the library takes beside those that it passes on. */
 #include "cases.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,34 @@ void many_communicators(void) {
     }
     EQUAL(sum_over(open[0]), sum_of_ranks(ranks));
   }
+  for (int i = 0; i < kOpen; ++i) {
+    MPI_Comm_free(&open[i]);
+  }
+}
+
+static int open_descriptors(void) {
+  DIR* const folder = opendir("/proc/self/fd");
+  int count = 0;
+  while (readdir(folder) != NULL) {
+    ++count;
+  }
+  closedir(folder);
+  return count;
+}
+
+/* However many communicators ranks are in together, they watch each other once. */
+void descriptors_of_communicators(void) {
+  enum { kOpen = 64 };
+  MPI_Comm open[kOpen];
+  int of_one = 0;
+  for (int i = 0; i < kOpen; ++i) {
+    MPI_Comm_dup(MPI_COMM_WORLD, &open[i]);
+    for (int call = 0; call < 4; ++call) {
+      EQUAL(sum_over(open[i]), sum_of_ranks(ranks));
+    }
+    of_one = i == 0 ? open_descriptors() : of_one;
+  }
+  EQUAL(open_descriptors(), of_one);
   for (int i = 0; i < kOpen; ++i) {
     MPI_Comm_free(&open[i]);
   }

@@ -65,6 +65,7 @@ static const struct {
     CASE(refused_arguments),
     CASE(communicators_of_any_making),
     CASE(many_communicators),
+    CASE(descriptors_of_communicators),
     CASE(threads_with_communicators_of_their_own),
     CASE(operators_that_do_not_commute),
     CASE(pairs_of_every_type),

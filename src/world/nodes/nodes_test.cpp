@@ -250,7 +250,7 @@ TEST_F(Nodes, ProcessesOfANodeHaveEachOthersHandles) {
       const auto joined = join_world(own, on_node(rank < 2 ? "a" : "b"));
       const auto is_right = [&](int peer) {
         const Member& member = joined->members[static_cast<std::size_t>(peer)];
-        return member.pidfd.valid() == (peer != rank && (peer < 2) == (rank < 2));
+        return member.process.valid() == (peer != rank && (peer < 2) == (rank < 2));
       };
       _exit(joined.ok() && is_right(0) && is_right(1) && is_right(2) && is_right(3) ? 0 : 1);
     }

@@ -6,12 +6,14 @@
 // Rank 0 listens on a Unix socket whose name follows from the key; the others connect until the
 // join deadline. Both ends check that the other belongs to the same user before they read a byte.
 // Rank 0 makes the shared segment (a sealed memfd) and hands it out together with everyone's pidfd.
-// Nothing has a name in a file system, so nothing is left behind when a rank is killed. Ranks that
+// A process keeps one pidfd of each other process, however many sets they are in together. Nothing
+// has a name in a file system, so nothing is left behind when a rank is killed. Ranks that
 // are threads of one process use the same code and end up with one mapping of the segment.
 #pragma once
 
 #include "base/fd.hpp"
 #include "base/status.hpp"
+#include "world/rendezvous/process_handle.hpp"
 
 #include <sys/types.h>
 
@@ -92,8 +94,8 @@ struct Member {
   pid_t pid = 0;  // as this process sees it; 0 where PID namespaces hide it
   std::string host;
   bool same_process = false;
-  UniqueFd pidfd;  // readable once the process has died; empty for same_process and other nodes
-  int node = 0;    // nodes are numbered by their lowest rank
+  ProcessHandle process;       // of no process: same_process and ranks of other nodes
+  int node = 0;                // nodes are numbered by their lowest rank
   pid_t pid_there = 0;         // of a rank of another node, as that sees it
   std::string address{};       // of its node as rank 0's sees it; empty on rank 0's own
   std::string rail_address{};  // by JoinOptions::rail_address

@@ -191,8 +191,8 @@ Status RendezvousGuest::take_members(const MemberBatch& batch, std::vector<Uniqu
     if (member.same_process) {
       member.pid = getpid();
     } else if (next_fd != fds.end() && is_pidfd(next_fd->get())) {
-      member.pidfd = std::move(*next_fd++);
-      member.pid = pid_behind(member.pidfd.get());
+      member.process = ProcessHandle::share(record.process, std::move(*next_fd++));
+      member.pid = member.process.pid();
     } else {
       return nonsense("a rank without the handle of its process");
     }

@@ -487,8 +487,8 @@ Membership RendezvousHost::make_membership() {
     if (member.same_process) {
       member.pid = getpid();
     } else {
-      member.pid = pid_behind(seat.pidfd.get());
-      member.pidfd = std::move(seat.pidfd);
+      member.process = ProcessHandle::share(seat.process, std::move(seat.pidfd));
+      member.pid = member.process.pid();
     }
     membership.members.push_back(std::move(member));
   }

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 
 namespace sennit {
 namespace {
@@ -49,7 +50,7 @@ TEST_F(Rendezvous, ThreadsJoinAndShareOneMapping) {
       for (const Member& member : result->members) {
         EXPECT_TRUE(member.same_process);
         EXPECT_EQ(member.pid, getpid());
-        EXPECT_FALSE(member.pidfd.valid());
+        EXPECT_FALSE(member.process.valid());
       }
     }
   }
@@ -82,7 +83,7 @@ int child_rank(const Identity& identity, pid_t parent) {
   for (int rank = 0; rank < identity.size; ++rank) {
     const Member& member = members[static_cast<std::size_t>(rank)];
     if (member.same_process != (rank == identity.rank) ||
-        member.pidfd.valid() != (rank != identity.rank)) {
+        member.process.valid() != (rank != identity.rank)) {
       return 2;
     }
   }
@@ -114,7 +115,7 @@ TEST_F(Rendezvous, ProcessesJoinAndSeeEachOtherEnd) {
     const auto index = static_cast<std::size_t>(rank);
     if (joined.ok()) {
       const auto* words = reinterpret_cast<const std::atomic<int>*>(joined->segment->data());
-      pollfd watched{joined->members[index].pidfd.get(), POLLIN, 0};
+      pollfd watched{joined->members[index].process.get(), POLLIN, 0};
       while (words[rank].load() == 0 && poll(&watched, 1, 1) == 0) {
       }
       EXPECT_EQ(words[rank].load(), rank + 100);
@@ -129,6 +130,40 @@ TEST_F(Rendezvous, ProcessesJoinAndSeeEachOtherEnd) {
     EXPECT_EQ(waitpid(children[index], &state, 0), children[index]);
     EXPECT_TRUE(WIFSIGNALED(state)) << "rank " << rank << " left with code " << WEXITSTATUS(state);
   }
+}
+
+int open_descriptors() {
+  const std::filesystem::directory_iterator folder("/proc/self/fd");
+  return static_cast<int>(std::distance(begin(folder), end(folder)));
+}
+
+// Joins `times` sets of two ranks and keeps them; how many more descriptors are open after the last
+// one than after the first, -1 if a join fails.
+int descriptors_of_later_joins(const Identity& identity, int times) {
+  std::vector<Membership> kept;
+  int after_first = 0;
+  for (int time = 0; time < times; ++time) {
+    Result<Membership> joined = join(identity, some_options());
+    if (!joined.ok()) {
+      return -1;
+    }
+    kept.push_back(std::move(*joined));
+    after_first = time == 0 ? open_descriptors() : after_first;
+  }
+  return open_descriptors() - after_first;
+}
+
+TEST_F(Rendezvous, ProcessesHaveNoMoreDescriptorsWithMoreSets) {
+  constexpr int kTimes = 64;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    _exit(descriptors_of_later_joins(identity(1, 2), kTimes) == 0 ? 0 : 1);
+  }
+  EXPECT_EQ(descriptors_of_later_joins(identity(0, 2), kTimes), 0);
+  int state = 0;
+  EXPECT_EQ(waitpid(child, &state, 0), child);
+  EXPECT_TRUE(WIFEXITED(state) && WEXITSTATUS(state) == 0);
 }
 
 TEST_F(Rendezvous, EveryRankThatJoinedNamesTheOneThatDidNot) {
