@@ -27,10 +27,11 @@ void OwnWait::end() {
   }
 }
 
-void OwnWait::touch() {
+bool OwnWait::touch() {
   if (!is_on_) {  // on, where another thread waits for other communicators of the engine
     work_ = nullptr;
   }
+  return is_on_;
 }
 
 // A program may wait in slices, to look after signals in between: they count as one wait when it

@@ -21,8 +21,8 @@ class OwnWait {
   void end();
   // Whether a wait for this work has been the last thing done.
   [[nodiscard]] bool continues(const Work& work) const { return work_ == &work; }
-  // Something else is done with the communicator in between.
-  void touch();
+  // Something else is done in between. False: there is no wait that a later one could continue.
+  bool touch();
   // The communicator has failed: the line keeps saying why.
   void keep() { is_kept_ = true; }
 

@@ -81,16 +81,20 @@ std::shared_ptr<ProgressEngine> ProgressEngine::of_this_thread() {
 }
 
 void ProgressEngine::attach(const std::shared_ptr<Communicator>& comm) {
+  const auto& peers = comm->world().peers();
+  const int cores = peers.usable_cores();
+  const int crowd = (peers.local_ranks() + cores - 1) / cores;
   const std::scoped_lock guard(mutex_);
-  comms_.push_back(comm);
+  comms_.push_back({.comm = comm, .crowd = crowd});
   has_rails_ = has_rails_ || comm->calls().rails() != nullptr;
   patience_ = patience();
 }
 
 void ProgressEngine::detach(const Communicator& comm) {
   const std::scoped_lock guard(mutex_);
-  std::erase_if(comms_, [&](const auto& attached) { return attached.get() == &comm; });
+  std::erase_if(comms_, [&](const Attached& attached) { return attached.comm.get() == &comm; });
   std::erase_if(busy_, [&](const Calls* calls) { return calls == &comm.calls(); });
+  std::erase_if(waited_, [&](const Calls* calls) { return calls == &comm.calls(); });
   patience_ = patience();
 }
 
@@ -118,8 +122,8 @@ bool ProgressEngine::progress() {
   }
   // What is on its way to or from a communicator without calls waits for this rank all the same.
   if (has_rails_ && ++rounds_ % kRoundsPerRails == 0) {
-    for (const auto& comm : comms_) {
-      rail::MirroredRings* const rails = comm->calls().rails();
+    for (const Attached& attached : comms_) {
+      rail::MirroredRings* const rails = attached.comm->calls().rails();
       moved = (rails != nullptr && rails->progress()) || moved;
     }
   }
@@ -145,9 +149,8 @@ Clock::time_point ProgressEngine::next_look() const {
 
 ProgressEngine::Patience ProgressEngine::patience() const {
   int crowd = 1;
-  for (const auto& comm : comms_) {
-    const int cores = comm->world().peers().usable_cores();
-    crowd = std::max(crowd, (comm->world().peers().local_ranks() + cores - 1) / cores);
+  for (const Attached& attached : comms_) {
+    crowd = std::max(crowd, attached.crowd);
   }
   const bool crowded = crowd > 1;
   Patience patience{.rounds = crowded || has_rails_ ? 1 : kRoundsPerClock,
@@ -251,8 +254,12 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
   const bool for_good = limit == Clock::duration::max();
   std::optional<LongWaitScope> scope;  // of a wait that is long enough to be looked at
   OwnWait& wait = comm.calls().own_wait();
-  if (wait.continues(work)) {
+  const auto begin_long_wait = [&] {
+    remember_wait(comm.calls());
     scope.emplace(wait, work, for_good, begin);
+  };
+  if (wait.continues(work)) {
+    begin_long_wait();
   }
   Clock::time_point last_move = begin;
   while (true) {
@@ -263,7 +270,7 @@ bool ProgressEngine::run_until(Communicator& comm, const Work& work, Clock::dura
     const Clock::time_point now = Clock::now();
     if (next_look() <= now) {
       if (!scope) {
-        scope.emplace(wait, work, for_good, begin);
+        begin_long_wait();
       }
       look();
     }
@@ -334,10 +341,14 @@ void ProgressEngine::sleep(Communicator& comm, const Work& work, Clock::time_poi
   sleep_on(comm.world().bell(comm.rank()), limit, look_again);
 }
 
-void ProgressEngine::touch() {
-  for (const auto& comm : comms_) {
-    comm->calls().own_wait().touch();
+void ProgressEngine::remember_wait(Calls& calls) {
+  if (std::ranges::find(waited_, &calls) == waited_.end()) {
+    waited_.push_back(&calls);
   }
+}
+
+void ProgressEngine::touch() {
+  std::erase_if(waited_, [](Calls* calls) { return !calls->own_wait().touch(); });
 }
 
 void ProgressEngine::progress_until_idle() {

@@ -59,6 +59,11 @@ class ProgressEngine {
   static constexpr int kFewestSleeps = 4;
   static constexpr int kMostSleeps = 256;
 
+  struct Attached {
+    std::shared_ptr<Communicator> comm;
+    int crowd = 1;  // ranks a core, when it was attached: each rank is asked for its cores
+  };
+
   struct Patience {
     int rounds = 1;          // of progress between two looks at the clock
     int crowd = 1;           // ranks a core
@@ -71,6 +76,7 @@ class ProgressEngine {
   bool progress();
   // Until nothing moves, but not for longer than a call that does not wait may take.
   void progress_until_idle();
+  void remember_wait(Calls& calls);
   void touch();
   // Up to patience_.rounds rounds, until something moves or `work` has ended.
   bool run_rounds(const Work& work);
@@ -86,9 +92,11 @@ class ProgressEngine {
   void sleep(Communicator& comm, const Work& work, Clock::time_point until);
 
   std::mutex mutex_;
-  std::vector<std::shared_ptr<Communicator>> comms_;
+  std::vector<Attached> comms_;
   // Those of them that may have outstanding calls.
   std::vector<Calls*> busy_;
+  // And those with a wait that a later one may continue.
+  std::vector<Calls*> waited_;
   Patience patience_;
   bool has_rails_ = false;  // one of them has, or had
   unsigned rounds_ = 0;
