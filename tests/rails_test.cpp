@@ -5,10 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace sennit::tests {
@@ -245,6 +248,57 @@ TEST_F(Rails, CommunicatorsOfOneThreadGoOnTogether) {
   for (const auto& report : ranks.reports()) {
     ASSERT_TRUE(report);
     EXPECT_EQ(report->status, SENNIT_OK) << report->message;
+  }
+}
+
+// UCX has one for each of its workers, and some more.
+int event_polls() {
+  const std::filesystem::directory_iterator folder("/proc/self/fd");
+  return static_cast<int>(std::count_if(begin(folder), end(folder), [](const auto& entry) {
+    std::error_code closed;
+    return std::filesystem::read_symlink(entry, closed) == "anon_inode:[eventpoll]";
+  }));
+}
+
+sennit_comm_t join_in_background(const std::string& name, int ranks, int rank) {
+  sennit_unique_id_t id;
+  sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
+  config.non_blocking = 1;
+  sennit_comm_t comm = nullptr;
+  sennit_unique_id_from_text(&id, name.c_str());
+  sennit_status_t state = sennit_comm_init_rank(&comm, ranks, &id, rank, &config);
+  while (state == SENNIT_IN_PROGRESS) {
+    sleep_s(0.001);
+    sennit_comm_async_error(comm, &state);
+  }
+  return comm;
+}
+
+TEST_F(Rails, CommunicatorsMadeInTheBackgroundShareTheCardsOfTheirThread) {
+  constexpr int kComms = 4;
+  const std::string name = fresh_name();
+  RankProcesses ranks(2, [&](int rank) {
+    go_to_node("ab", rank);
+    Report report{.status = SENNIT_OK};
+    std::vector<sennit_comm_t> comms;
+    int polls_of_one = 0;
+    for (int index = 0; index < kComms && report.status == SENNIT_OK; ++index) {
+      comms.push_back(join_in_background(name + std::to_string(index), 2, rank));
+      Calls calls(comms.back(), rank, 2);
+      calls.all(1000);
+      report = calls.report();
+      polls_of_one = index == 0 ? event_polls() : polls_of_one;
+    }
+    report.value = event_polls() - polls_of_one;
+    for (const sennit_comm_t comm : comms) {
+      sennit_comm_destroy(comm);
+    }
+    return report;
+  });
+  for (const auto& report : ranks.reports()) {
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->status, SENNIT_OK) << report->message;
+    EXPECT_EQ(report->value, 0);
   }
 }
 

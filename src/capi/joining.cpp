@@ -2,6 +2,7 @@
 
 #include "comm/allowed_paths.hpp"
 #include "comm/nodes/nodes_comm.hpp"
+#include "comm/rail_cards.hpp"
 #include "comm/tuning_file.hpp"
 #include "discover/machine_island.hpp"
 
@@ -252,7 +253,9 @@ Status open(sennit_comm_t* result,
     std::thread([full = handle->config,
                  join_host_ranks,
                  background = handle->background,
+                 cards = RailCards::of_this_thread(),
                  promise = std::move(joined)]() mutable {
+      RailCards::adopt(std::move(cards));
       promise.set_value(join_apart(full, join_host_ranks, *background));
     }).detach();
     *result = handle.release();

@@ -10,20 +10,7 @@
 namespace sennit {
 namespace {
 
-// A child leaves the cards of its parent alone.
-std::weak_ptr<rail::CardSet>& cards_of_this_thread() {
-  thread_local std::weak_ptr<rail::CardSet> cards;
-  thread_local std::uint64_t generation = fork_generation();
-  if (std::exchange(generation, fork_generation()) != fork_generation()) {
-    cards.reset();
-  }
-  return cards;
-}
-
 Result<std::shared_ptr<rail::CardSet>> open_cards() {
-  if (auto cards = cards_of_this_thread().lock()) {
-    return cards;
-  }
   SENNIT_ASSIGN_OR_RETURN(const std::vector<NetworkCard> wanted,
                           wanted_cards(env_text("SENNIT_RAILS")));
   if (wanted.empty()) {
@@ -38,14 +25,44 @@ Result<std::shared_ptr<rail::CardSet>> open_cards() {
     SENNIT_INFO(
         "rail", "rail/{} is card {}, by UCX {}", rail, cards->name(rail), driver->version());
   }
-  cards_of_this_thread() = cards;
+  return cards;
+}
+
+// A child leaves the cards of its parent alone.
+std::shared_ptr<RailCards>& cards_of_this_thread() {
+  thread_local std::shared_ptr<RailCards> cards;
+  thread_local std::uint64_t generation = fork_generation();
+  if (std::exchange(generation, fork_generation()) != fork_generation() || cards == nullptr) {
+    cards = std::make_shared<RailCards>();
+  }
   return cards;
 }
 
 }  // namespace
 
+std::shared_ptr<RailCards> RailCards::of_this_thread() { return cards_of_this_thread(); }
+
+void RailCards::adopt(std::shared_ptr<RailCards> cards) {
+  cards_of_this_thread() = std::move(cards);
+}
+
+Result<std::shared_ptr<rail::CardSet>> RailCards::open() {
+  const std::scoped_lock lock(mutex_);
+  if (std::shared_ptr<rail::CardSet> cards = cards_.lock()) {
+    return cards;
+  }
+  SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<rail::CardSet> cards, open_cards());
+  cards_ = cards;
+  return cards;
+}
+
+std::shared_ptr<rail::CardSet> RailCards::find() const {
+  const std::scoped_lock lock(mutex_);
+  return cards_.lock();
+}
+
 std::unique_ptr<rail::MirroredRings> make_rails(int rank, int ranks) {
-  Result<std::shared_ptr<rail::CardSet>> cards = open_cards();
+  Result<std::shared_ptr<rail::CardSet>> cards = RailCards::of_this_thread()->open();
   if (!cards.ok()) {
     SENNIT_WARN(
         "rail", "ranks are on several nodes, and no path joins them: {}", cards.status().message());
@@ -55,11 +72,12 @@ std::unique_ptr<rail::MirroredRings> make_rails(int rank, int ranks) {
 }
 
 JoinInterruption progressing(const JoinInterruption& interruption) {
-  if (cards_of_this_thread().expired()) {
+  const std::weak_ptr<rail::CardSet> cards = RailCards::of_this_thread()->find();
+  if (cards.expired()) {
     return interruption;
   }
   JoinInterruption progressing = interruption;
-  progressing.reason = [cards = cards_of_this_thread(), reason = interruption.reason]() -> Status {
+  progressing.reason = [cards, reason = interruption.reason]() -> Status {
     if (const auto set = cards.lock()) {
       set->progress();
     }

@@ -1,4 +1,4 @@
-// The network cards of the communicators that one thread makes.
+// RailCards: the network cards of the communicators that one thread makes, or others on its behalf.
 #pragma once
 
 #include "path/rail/mirrored_rings.hpp"
@@ -6,11 +6,30 @@
 #include "world/rendezvous/rendezvous.hpp"
 
 #include <memory>
+#include <mutex>
 
 namespace sennit {
 
-// The rings of a rank of a new communicator, over the cards that SENNIT_RAILS names, opened at
-// first use. Null where there are none; a warning says why.
+// Any thread may call anything.
+class RailCards {
+ public:
+  static std::shared_ptr<RailCards> of_this_thread();
+  // Communicators that this thread makes from now on have these cards, which are those of a thread
+  // that will use them.
+  static void adopt(std::shared_ptr<RailCards> cards);
+
+  // Those that SENNIT_RAILS names, opened at first use and closed with the last communicator.
+  Result<std::shared_ptr<rail::CardSet>> open();
+  // Null where they are not open.
+  [[nodiscard]] std::shared_ptr<rail::CardSet> find() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::weak_ptr<rail::CardSet> cards_;
+};
+
+// The rings of a rank of a new communicator, over the cards of this thread. Null where there are
+// none; a warning says why.
 std::unique_ptr<rail::MirroredRings> make_rails(int rank, int ranks);
 
 // Lets the cards of this thread carry on while it waits in a join: peers may wait for them.
