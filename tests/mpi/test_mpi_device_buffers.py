@@ -103,7 +103,7 @@ def test_a_nonblocking_call_that_nobody_can_finish_is_refused(installed: Install
 @pytest.mark.parametrize("installed", mpi.NAMES, indirect=True)
 def test_all_cases_pass_with_buffers_in_gpu_memory(installed: Installed) -> None:
     run = installed.start(installed.folder / "program", environment={"FAKE_CUDA_OPEN": "1"})
-    assert len(passed(run)) == 36, run.stdout
+    assert len(passed(run)) == 37, run.stdout
     assert run.stdout.splitlines()[-1] == "callbacks 1"
     assert gpu_buffers(run)[1] > 1000
 

@@ -1,7 +1,5 @@
 #include "world/rendezvous/process_handle.hpp"
 
-#include <sys/types.h>
-
 #include <map>
 #include <mutex>
 #include <utility>
