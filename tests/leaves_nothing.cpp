@@ -31,18 +31,23 @@ std::set<std::string> all_names() {
   return names;
 }
 
-void LeavesNothing::TearDown() {
-  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
+std::set<std::string> left_since(const std::set<std::string>& before) {
   // Programs that run beside this one come and go; what one of ours left behind would stay, and has
   // our name in it.
   std::set<std::string> left = all_names();
   std::erase_if(left, [&](const std::string& name) {
-    return before_.contains(name) || name.find("sennit") == std::string::npos;
+    return before.contains(name) || name.find("sennit") == std::string::npos;
   });
   for (const double until = now() + 5; !left.empty() && now() < until; sleep_s(0.05)) {
     const std::set<std::string> current = all_names();
     std::erase_if(left, [&](const std::string& name) { return !current.contains(name); });
   }
+  return left;
+}
+
+void LeavesNothing::TearDown() {
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
+  const std::set<std::string> left = left_since(before_);
   EXPECT_TRUE(left.empty()) << *left.begin();
 }
 

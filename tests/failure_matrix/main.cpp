@@ -2,6 +2,7 @@
 // and on ranks of several nodes; every rank, killed and stopped, at every step and inside every
 // step; a sample of the stops goes on. docs/adding/testing_failures.md has the command and a table
 // of a run.
+#include "leaves_nothing.hpp"
 #include "node_processes.hpp"
 #include "rank_processes.hpp"
 
@@ -20,6 +21,7 @@
 #include <cstdio>
 #include <iterator>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -325,7 +327,16 @@ bool read_options(std::span<char* const> arguments, Options& options) {
   return arguments.size() % 2 == 1;
 }
 
+int print_left_over(const std::set<std::string>& before) {
+  const std::set<std::string> left = left_since(before);
+  for (const std::string& name : left) {
+    fmt::print("left behind: {}\n", name);
+  }
+  return static_cast<int>(left.size());
+}
+
 int run_matrix(Options options) {
+  const std::set<std::string> before = all_names();
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   // A kill is work for the cores; a stop is waiting for the deadline. Who waits for a rank of
   // another node sleeps for a few milliseconds only.
@@ -348,7 +359,8 @@ int run_matrix(Options options) {
                                        : "stops that go on",
                now() - begin);
   }
-  return print_table(subjects, ledger) == 0 ? 0 : 1;
+  const int complaints = print_table(subjects, ledger);
+  return print_left_over(before) + complaints == 0 ? 0 : 1;
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // A sample of the failure matrix, drawn anew by the seed. All of it: sennit_failure_matrix.
+#include "leaves_nothing.hpp"
 #include "node_processes.hpp"
 #include "rank_processes.hpp"
 
@@ -17,7 +18,7 @@
 namespace sennit::tests {
 namespace {
 
-class FailureMatrixSample : public testing::Test {
+class FailureMatrixSample : public LeavesNothing {
  protected:
   FailureMatrixSample() : random_(seed_of_this_run()) {}
 
@@ -85,6 +86,7 @@ class FailureMatrixSampleOnNodes : public FailureMatrixSample {
     if (!why_no_ucx().empty()) {
       GTEST_SKIP() << "ucx: " << why_no_ucx();
     }
+    FailureMatrixSample::SetUp();
   }
 };
 

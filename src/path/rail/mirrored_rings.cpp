@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <set>
+#include <thread>
 #include <utility>
 
 namespace sennit::rail {
@@ -28,6 +29,8 @@ constexpr std::byte kNothing{};
 
 // Of a connection for a greeting that has failed.
 constexpr std::chrono::milliseconds kRetry{100};
+// A bye leaves in microseconds, unless its peer is stopped.
+constexpr std::chrono::milliseconds kByeTime{100};
 
 Secret random_secret() {
   Secret secret{};
@@ -427,16 +430,25 @@ bool MirroredRings::greet_over(int peer, int rail) {
 }
 
 void MirroredRings::say_bye() {
-  const auto guard = cards_->lock();
-  for (int peer = 0; peer < ranks_; ++peer) {
-    auto& routes = peers_[static_cast<std::size_t>(peer)].routes;
-    for (std::size_t rail = 0; rail < routes.size(); ++rail) {
-      if (routes[rail].endpoint >= 0 && routes[rail].last != MessageState::kUnderWay) {
-        send(peer,
-             static_cast<int>(rail),
-             {.frame = {.kind = FrameKind::kBye}, .payload = {&kNothing, 1}},
-             routes[rail].last);
+  {
+    const auto guard = cards_->lock();
+    for (int peer = 0; peer < ranks_; ++peer) {
+      auto& routes = peers_[static_cast<std::size_t>(peer)].routes;
+      for (std::size_t rail = 0; rail < routes.size(); ++rail) {
+        if (routes[rail].endpoint >= 0 && routes[rail].last != MessageState::kUnderWay) {
+          send(peer,
+               static_cast<int>(rail),
+               {.frame = {.kind = FrameKind::kBye}, .payload = {&kNothing, 1}},
+               routes[rail].last);
+        }
       }
+    }
+  }
+  // What a card still holds when it is closed is lost, and peers would take this rank for lost.
+  const auto end = Clock::now() + kByeTime;
+  while (!flush([](int /*peer*/) { return false; }) && Clock::now() < end) {
+    if (!progress()) {
+      std::this_thread::yield();
     }
   }
 }
