@@ -178,7 +178,7 @@ static int open_descriptors(void) {
 
 /* However many communicators ranks are in together, they watch each other once. */
 void descriptors_of_communicators(void) {
-  enum { kOpen = 64 };
+  enum { kOpen = 16 };
   MPI_Comm open[kOpen];
   int of_one = 0;
   for (int i = 0; i < kOpen; ++i) {
