@@ -75,7 +75,8 @@ std::vector<Case> take_sample(std::vector<Case> cases, std::size_t count) {
 }
 
 std::vector<Case> take_of_each(std::vector<Case> cases, std::size_t count) {
-  cases = take_sample(std::move(cases), cases.size());
+  const std::size_t all = cases.size();
+  cases = take_sample(std::move(cases), all);
   if (env_text("SENNIT_TEST_CASES") != "all") {
     std::map<std::pair<const Algorithm*, bool>, std::size_t> taken;
     std::erase_if(cases, [&](const Case& c) { return ++taken[{c.algorithm, c.direct}] > count; });

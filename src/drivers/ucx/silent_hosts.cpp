@@ -84,7 +84,7 @@ std::vector<std::string> silent_hosts(const std::string& host) {
     return silent;
   }
   while (const dirent* const entry = ::readdir(folder.get())) {
-    const int descriptor = std::atoi(entry->d_name);
+    const int descriptor = static_cast<int>(std::strtol(entry->d_name, nullptr, 10));
     // What is no connection over TCP says so in the first of these.
     if (entry->d_name[0] != '.' && is_silent(descriptor) &&
         end_of(descriptor, &::getsockname) == host) {
