@@ -33,9 +33,6 @@ from typing import IO, Any
 PROGRAM_TIMEOUT_S = 900
 # Each test of pytest has a limit of its own. All of them take a third of this.
 PYTEST_TIMEOUT_S = 3000
-# Its tests wait for ranks, deadlines and processes most of the time. A worker that has none left
-# takes some from another.
-PYTEST_WORKERS_PER_CORE = 1.5
 # Of what GoogleTest prints: the test that a program is at, which matters only if it stays there.
 BEGUN = "[ RUN      ] "
 NOT_SHOWN = re.compile(r"\[( RUN      |       OK |-{10})\]|Running main\(\) from|$")
@@ -293,8 +290,7 @@ def run_all(arguments: argparse.Namespace) -> Tally:
             total.add(run_program(program, report, cores))
         if arguments.pytest:
             file = report / "pytest.xml"
-            workers = [f"--numprocesses={int(cores * PYTEST_WORKERS_PER_CORE)}", "--dist=worksteal"]
-            command = [sys.executable, "-m", "pytest", "-q", *workers, f"--junitxml={file}"]
+            command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={file}"]
             print("+", *command, *arguments.pytest, flush=True)
             total.add(run([*command, *arguments.pytest], file, limit_s=PYTEST_TIMEOUT_S))
     return total
