@@ -302,7 +302,7 @@ def main() -> int:
     total = read_counts(arguments.sum) if arguments.sum else run_all(arguments)
     if arguments.counts:
         write_counts(arguments.counts, total)
-    is_part = arguments.only or arguments.without or not arguments.pytest
+    is_part = arguments.only or arguments.without or arguments.counts or not arguments.pytest
     present = found_here() | set(arguments.present.split(","))
     as_committed = (is_part and not arguments.sum) or is_as_committed(total.skips, present)
     for failure in total.failures:
