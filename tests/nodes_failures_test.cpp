@@ -61,7 +61,8 @@ struct Difference {
   std::vector<std::string> named;  // what each message must say
 };
 
-// Whose part of the call needs nobody hears of it in the next ones.
+// A rank may end the call that differs if no other rank needs its part. The error then comes in one
+// of the next two calls.
 Report differ(const Difference& difference, const std::string& name, int rank, int odd) {
   const sennit_comm_t comm = join_on(name, kNodes, rank);
   meet(comm);

@@ -8,8 +8,8 @@ namespace sennit {
 
 ProcessHandle ProcessHandle::share(const Token& token, UniqueFd pidfd) {
   // A pid is given to a new process once the old one has ended; a token is drawn by one process
-  // alone. But a token is what another process says of itself: with the pid, which the kernel says,
-  // nobody can pass for another one. The pid is 0 where it is hidden.
+  // alone. But a process states its token itself. The kernel states the pid, so with both a process
+  // cannot pretend to be another one. The pid is 0 if PID namespaces do not show it.
   using Process = std::pair<Token, pid_t>;
   static std::mutex mutex;
   static auto* const kHandles = new std::map<Process, std::weak_ptr<const Shared>>;
