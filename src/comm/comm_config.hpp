@@ -42,6 +42,7 @@ struct CommConfig {
   std::string device = "host";    // or "cuda", the calling thread's device, or "cuda:1"
   std::optional<DieAt> die_at{};  // for tests
   int first_place = 0;            // on its node, of the lowest rank there: which card it has
+  std::string gpu_bus_id;         // of a rank whose GPU has what host ranks carry between nodes
   bool reproducible = false;      // every call
   double first_warning_s = 5.0;   // of a call; each rank may have its own
   IdleHook idle;                  // each rank may have its own

@@ -107,7 +107,7 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                             .segment_bytes_over_nodes = World::segment_bytes(layout_on(2)),
                             .interruption = progressing(interruption),
                             .rail_address = [&] {
-                              rails = make_rails(identity.rank, identity.size);
+                              rails = make_rails(identity.rank, identity.size, full.gpu_bus_id);
                               return rails ? rails->introduction().text() : std::string();
                             }};
   SENNIT_ASSIGN_OR_RETURN(Membership membership, join_world(identity, options));
@@ -185,15 +185,16 @@ Status Communicator::open_rails(std::unique_ptr<rail::MirroredRings> rails,
     }
     introductions.push_back(text);
   }
-  std::map<int, int> places;  // the next on each node
-  for (const int node : host.nodes) {
-    host.rails_to.push_back(rails->rail_to(config_.first_place + places[node]++));
-  }
   SENNIT_RETURN_IF_ERROR(rails->open(
       std::make_unique<PoolRings>(host.rank, host.rings),
       {.ports = geometry.ports, .slots = geometry.slots, .slot_bytes = geometry.slot_bytes},
       introductions,
       host.nodes));
+  std::map<int, int> places;  // the next on each node
+  for (int peer = 0; peer < size(); ++peer) {
+    const int place = places[host.nodes[static_cast<std::size_t>(peer)]]++;
+    host.rails_to.push_back(rails->rail_to(peer, config_.first_place + place));
+  }
   rails_ = std::move(rails);
   host.rails = rails_.get();
   calls_.use(rails_.get());

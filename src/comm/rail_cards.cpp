@@ -6,6 +6,7 @@
 #include "drivers/ucx/cards.hpp"
 
 #include <utility>
+#include <vector>
 
 namespace sennit {
 namespace {
@@ -61,14 +62,21 @@ std::shared_ptr<rail::CardSet> RailCards::find() const {
   return cards_.lock();
 }
 
-std::unique_ptr<rail::MirroredRings> make_rails(int rank, int ranks) {
+std::unique_ptr<rail::MirroredRings> make_rails(int rank,
+                                                int ranks,
+                                                const std::string& gpu_bus_id) {
   Result<std::shared_ptr<rail::CardSet>> cards = RailCards::of_this_thread()->open();
   if (!cards.ok()) {
     SENNIT_WARN(
         "rail", "ranks are on several nodes, and no path joins them: {}", cards.status().message());
     return nullptr;
   }
-  return std::make_unique<rail::MirroredRings>(std::move(*cards), rank, ranks);
+  std::vector<std::uint8_t> nearest;
+  for (const int rail : nearest_cards((*cards)->all(), gpu_bus_id)) {
+    nearest.push_back(static_cast<std::uint8_t>(rail));
+    SENNIT_INFO("rail", "rail/{} is nearest to GPU {}", rail, gpu_bus_id);
+  }
+  return std::make_unique<rail::MirroredRings>(std::move(*cards), rank, ranks, std::move(nearest));
 }
 
 JoinInterruption progressing(const JoinInterruption& interruption) {

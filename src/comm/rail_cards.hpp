@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 
 namespace sennit {
 
@@ -29,8 +30,9 @@ class RailCards {
 };
 
 // The rings of a rank of a new communicator, over the cards of this thread. Null where there are
-// none; a warning says why.
-std::unique_ptr<rail::MirroredRings> make_rails(int rank, int ranks);
+// none; a warning says why. Messages to the rank come over the cards nearest to its GPU;
+// `gpu_bus_id` is empty if it has none.
+std::unique_ptr<rail::MirroredRings> make_rails(int rank, int ranks, const std::string& gpu_bus_id);
 
 // Lets the cards of this thread carry on while it waits in a join: peers may wait for them.
 JoinInterruption progressing(const JoinInterruption& interruption);

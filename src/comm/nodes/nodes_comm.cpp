@@ -82,6 +82,7 @@ Result<std::unique_ptr<NodesComm>> NodesComm::create(CudaDriver& driver,
 Status NodesComm::join(const std::shared_ptr<Communicator>& parent,
                        const MakeDeviceComm& make_device_comm) {
   const std::string key = parent->world().identity().key;
+  SENNIT_ASSIGN_OR_RETURN(const CudaDevice gpu, driver_.describe(device_));
   const auto join_as = [parent](const std::string& what,
                                 const std::vector<int>& members,
                                 const CommConfig& config) -> CrossingThread::Join {
@@ -100,20 +101,22 @@ Status NodesComm::join(const std::shared_ptr<Communicator>& parent,
        rank += places) {
     counterparts.push_back(rank);
   }
-  CrossingThread::Options options{
-      .name = config_.name,
-      .join_all = join_as(key + "/hosts", all, host_config(config_, config_.name + ", hosts")),
-      .counterparts = counterparts,
-      .trouble_in_node = [this] { return node_->trouble(); },
-      .end_node =
-          [this] {
-            if (node_ != nullptr) {
-              node_->abort();
-            }
-          }};
+  CommConfig hosts = host_config(config_, config_.name + ", hosts");
+  hosts.gpu_bus_id = gpu.pci_bus_id;
+  CrossingThread::Options options{.name = config_.name,
+                                  .join_all = join_as(key + "/hosts", all, hosts),
+                                  .counterparts = counterparts,
+                                  .trouble_in_node = [this] { return node_->trouble(); },
+                                  .end_node =
+                                      [this] {
+                                        if (node_ != nullptr) {
+                                          node_->abort();
+                                        }
+                                      }};
   if (!counterparts.empty()) {
     CommConfig config = host_config(config_, name_of_ranks(config_.name, counterparts));
     config.first_place = shape_.rank % places;
+    config.gpu_bus_id = gpu.pci_bus_id;
     options.join_counterparts = join_as(key + "/counterparts", counterparts, config);
   }
   crossings_ = std::make_unique<CrossingThread>(std::move(options));

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace sennit {
 namespace {
@@ -65,6 +68,26 @@ bool is_card(const fs::path& interface) {
          first_line(interface / "iflink") != first_line(interface / "ifindex");
 }
 
+// The folder of a device, below those of the bridges that it hangs on. Empty: unknown.
+fs::path folder_of(const fs::path& link) {
+  std::error_code error;
+  fs::path folder = fs::canonical(link, error);
+  return error ? fs::path() : folder;
+}
+
+fs::path device_of(const NetworkCard& card, const fs::path& root) {
+  return card.is_rdma ? root / "sys/class/infiniband" /
+                            card.device.substr(0, card.device.find(':')) / "device"
+                      : root / "sys/class/net" / card.device / "device";
+}
+
+// First whether they are of different NUMA nodes, then how many folders lie between them.
+std::pair<bool, std::ptrdiff_t> distance(const fs::path& one, const fs::path& other) {
+  const auto [left, right] = std::ranges::mismatch(one, other);
+  const auto hops = std::distance(left, one.end()) + std::distance(right, other.end());
+  return {first_line(one / "numa_node") != first_line(other / "numa_node"), hops};
+}
+
 }  // namespace
 
 std::vector<NetworkCard> find_cards(const fs::path& root) {
@@ -107,6 +130,29 @@ Result<std::vector<NetworkCard>> wanted_cards(std::string_view names, const fs::
     }
     names.remove_prefix(comma + 1);
   }
+}
+
+std::vector<int> nearest_cards(std::span<const NetworkCard> cards,
+                               const std::string& pci_bus_id,
+                               const fs::path& root) {
+  const fs::path here = folder_of(root / "sys/bus/pci/devices" / pci_bus_id);
+  std::vector<int> nearest;
+  std::pair<bool, std::ptrdiff_t> least;
+  for (std::size_t card = 0; card < cards.size(); ++card) {
+    const fs::path there = folder_of(device_of(cards[card], root));
+    if (pci_bus_id.empty() || here.empty() || there.empty()) {
+      return {};
+    }
+    const auto away = distance(here, there);
+    if (nearest.empty() || away < least) {
+      nearest.clear();
+      least = away;
+    }
+    if (away == least) {
+      nearest.push_back(static_cast<int>(card));
+    }
+  }
+  return nearest;
 }
 
 }  // namespace sennit

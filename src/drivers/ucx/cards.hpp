@@ -4,6 +4,8 @@
 #include "drivers/ucx/ucx.hpp"
 
 #include <filesystem>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,5 +27,11 @@ std::vector<NetworkCard> find_cards(const std::filesystem::path& root = "/");
 // where one has a name that no card can have.
 Result<std::vector<NetworkCard>> wanted_cards(std::string_view names,
                                               const std::filesystem::path& root = "/");
+
+// Which of these cards are nearest to a PCI device, such as a GPU, that sysfs calls `pci_bus_id`:
+// of its NUMA node, with the fewest bridges between. Empty where the system does not say of all.
+std::vector<int> nearest_cards(std::span<const NetworkCard> cards,
+                               const std::string& pci_bus_id,
+                               const std::filesystem::path& root = "/");
 
 }  // namespace sennit

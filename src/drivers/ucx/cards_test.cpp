@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <fstream>
 #include <map>
 #include <string>
@@ -55,6 +56,42 @@ TEST_F(Cards, ActiveRdmaPortsComeInsteadOfInterfaces) {
   const std::vector<NetworkCard> expected = {
       {.device = "mlx5_0:1", .is_rdma = true, .mbit_per_s = 400000}};
   EXPECT_EQ(find_cards(root_), expected);
+}
+
+// Two sockets of a machine; on the first two GPUs behind a switch of their own with a card each, on
+// the second one GPU and two cards at the same bridge.
+TEST_F(Cards, NearestAreThoseBehindTheSameSwitch) {
+  const std::string one = "sys/devices/pci0000:10/0000:10:01.0/";
+  const std::string two = "sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/";
+  const std::map<std::string, std::string> devices = {
+      {"0000:12:00.0", one + "0000:11:00.0/"},
+      {"0000:22:00.0", one + "0000:21:00.0/"},
+      {"0000:82:00.0", two},
+  };
+  const auto add = [&](const std::string& folder, const std::string& link) {
+    write(folder + "/numa_node", folder.starts_with(one) ? "0" : "1");
+    fs::create_directories((root_ / link).parent_path());
+    fs::create_directory_symlink(root_ / folder, root_ / link);
+  };
+  for (const auto& [name, folder] : devices) {
+    add(folder + name, "sys/bus/pci/devices/" + name);
+  }
+  add(one + "0000:21:00.0/0000:23:00.0", "sys/class/infiniband/mlx5_0/device");
+  add(one + "0000:11:00.0/0000:13:00.0", "sys/class/infiniband/mlx5_1/device");
+  add(two + "0000:83:00.0", "sys/class/net/eth2/device");
+  add(two + "0000:84:00.0", "sys/class/net/eth3/device");
+  const std::vector<NetworkCard> cards = {{.device = "mlx5_0:1", .is_rdma = true},
+                                          {.device = "mlx5_1:1", .is_rdma = true},
+                                          {.device = "eth2"},
+                                          {.device = "eth3"}};
+  EXPECT_EQ(nearest_cards(cards, "0000:12:00.0", root_), std::vector{1});
+  EXPECT_EQ(nearest_cards(cards, "0000:22:00.0", root_), std::vector{0});
+  EXPECT_EQ(nearest_cards(cards, "0000:82:00.0", root_), (std::vector{2, 3}));
+  EXPECT_EQ(nearest_cards(cards, "0000:99:00.0", root_), std::vector<int>()) << "no such GPU";
+  EXPECT_EQ(nearest_cards(cards, "", root_), std::vector<int>());
+  EXPECT_EQ(nearest_cards(std::array{NetworkCard{.device = "lo"}}, "0000:12:00.0", root_),
+            std::vector<int>())
+      << "of lo nothing is known";
 }
 
 TEST_F(Cards, NamedOnesComeInTheirOrder) {

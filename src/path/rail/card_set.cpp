@@ -30,7 +30,7 @@ Result<std::shared_ptr<CardSet>> CardSet::open(UcxDriver& driver,
       self->on_message(static_cast<int>(rail), header, payload);
     });
     set->cards_.push_back(std::move(card));
-    set->names_.push_back(cards[rail].device);
+    set->network_cards_.push_back(cards[rail]);
   }
   return set;
 }

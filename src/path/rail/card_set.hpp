@@ -34,8 +34,9 @@ class CardSet {
                                                std::span<const NetworkCard> cards);
 
   [[nodiscard]] int size() const { return static_cast<int>(cards_.size()); }
+  [[nodiscard]] const std::vector<NetworkCard>& all() const { return network_cards_; }
   [[nodiscard]] const std::string& name(int rail) const {
-    return names_[static_cast<std::size_t>(rail)];
+    return network_cards_[static_cast<std::size_t>(rail)].device;
   }
   [[nodiscard]] std::vector<std::string> addresses() const;
 
@@ -75,7 +76,7 @@ class CardSet {
   std::mutex mutex_;
   WakeSocket wake_socket_;
   std::vector<std::unique_ptr<UcxCard>> cards_;
-  std::vector<std::string> names_;
+  std::vector<NetworkCard> network_cards_;
   std::map<std::pair<int, std::string>, int> endpoints_;                // by rail and address
   std::vector<std::unordered_map<std::uint64_t, Receiver>> receivers_;  // by rail
   std::atomic<std::uint64_t> strange_frames_{0};

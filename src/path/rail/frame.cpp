@@ -2,13 +2,14 @@
 
 #include "base/sha256.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 namespace sennit::rail {
 namespace {
 
-constexpr char kFormat = 1;
+constexpr char kFormat = 2;
 
 std::size_t take_number(std::string_view& text, std::size_t bytes) {
   std::size_t value = 0;
@@ -40,6 +41,8 @@ std::string Introduction::text() const {
     text.push_back(static_cast<char>(address.size() >> 8));
     text.append(address);
   }
+  text.push_back(static_cast<char>(nearest.size()));
+  text.append(nearest.begin(), nearest.end());
   return text;
 }
 
@@ -64,7 +67,13 @@ std::optional<Introduction> Introduction::parse(std::string_view text) {
     parsed.card_addresses.emplace_back(text.substr(0, bytes));
     text.remove_prefix(bytes);
   }
-  return text.empty() ? std::optional(std::move(parsed)) : std::nullopt;
+  if (text.empty() || take_number(text, 1) != text.size()) {
+    return std::nullopt;
+  }
+  parsed.nearest.assign(text.begin(), text.end());
+  const auto is_rail = [&](std::uint8_t rail) { return rail < cards; };
+  return std::ranges::all_of(parsed.nearest, is_rail) ? std::optional(std::move(parsed))
+                                                      : std::nullopt;
 }
 
 Result<std::vector<Introduction>> parse_introductions(std::span<const std::string> texts) {

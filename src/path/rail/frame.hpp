@@ -57,6 +57,7 @@ std::uint64_t token_of(const Secret& secret_of_reader, int writer, int rail);
 struct Introduction {
   Secret secret{};
   std::vector<std::string> card_addresses;  // by rail
+  std::vector<std::uint8_t> nearest{};      // rails that its messages come over; empty: any
 
   // At most kMostBytes.
   [[nodiscard]] std::string text() const;

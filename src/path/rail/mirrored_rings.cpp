@@ -41,11 +41,15 @@ Secret random_secret() {
 
 }  // namespace
 
-MirroredRings::MirroredRings(std::shared_ptr<CardSet> cards, int rank, int ranks)
+MirroredRings::MirroredRings(std::shared_ptr<CardSet> cards,
+                             int rank,
+                             int ranks,
+                             std::vector<std::uint8_t> nearest)
     : cards_(std::move(cards)),
       rank_(rank),
       ranks_(ranks),
       secret_(random_secret()),
+      nearest_(std::move(nearest)),
       peers_(static_cast<std::size_t>(ranks)) {
   const auto guard = cards_->lock();
   for (int peer = 0; peer < ranks_; ++peer) {
@@ -93,7 +97,7 @@ bool MirroredRings::is_under_way(int peer, int rail) const {
 }
 
 Introduction MirroredRings::introduction() const {
-  return {.secret = secret_, .card_addresses = cards_->addresses()};
+  return {.secret = secret_, .card_addresses = cards_->addresses(), .nearest = nearest_};
 }
 
 Status MirroredRings::open(std::unique_ptr<RingMemory> memory,
@@ -104,6 +108,7 @@ Status MirroredRings::open(std::unique_ptr<RingMemory> memory,
   const auto guard = cards_->lock();
   geometry_ = geometry;
   for (std::size_t peer = 0; peer < all.size(); ++peer) {
+    peers_[peer].nearest = all[peer].nearest;
     if (nodes[peer] == nodes[static_cast<std::size_t>(rank_)]) {
       continue;
     }

@@ -58,7 +58,11 @@ class RingMemory {
 // frames are kept for it; they are used once it has been opened.
 class MirroredRings {
  public:
-  MirroredRings(std::shared_ptr<CardSet> cards, int rank, int ranks);
+  // `nearest`: over which of its rails messages to this rank go; empty: any.
+  MirroredRings(std::shared_ptr<CardSet> cards,
+                int rank,
+                int ranks,
+                std::vector<std::uint8_t> nearest = {});
   ~MirroredRings();
   MirroredRings(const MirroredRings&) = delete;
   MirroredRings& operator=(const MirroredRings&) = delete;
@@ -84,8 +88,13 @@ class MirroredRings {
   std::vector<Unanswered> greet(std::span<const int> rails_to);
 
   [[nodiscard]] const CardSet& cards() const { return *cards_; }
-  // Over which messages to `reader` go: by its place among the ranks of its node.
-  [[nodiscard]] int rail_to(int place_on_node) const { return place_on_node % cards_->size(); }
+  // Over which messages to `reader` go: the rails nearest to it in turn, by its place among the
+  // ranks of its node. Once opened.
+  [[nodiscard]] int rail_to(int reader, int place_on_node) const {
+    const auto& nearest = peers_[static_cast<std::size_t>(reader)].nearest;
+    return nearest.empty() ? place_on_node % cards_->size()
+                           : nearest[static_cast<std::size_t>(place_on_node) % nearest.size()];
+  }
 
   // Of the ring to `peer`: its slot for `position` holds a message of `bytes`.
   void publish(
@@ -159,6 +168,7 @@ class MirroredRings {
   struct Peer {
     std::vector<FreedSlot> freed;  // slots that are still to be returned to it
     int rail_of_freed = 0;
+    std::vector<std::uint8_t> nearest;
     bool has_left = false;  // it has ended all its calls, so nothing that it lost counts
     std::vector<std::unique_ptr<Ring>> outgoing;  // by port; made at first use
     std::vector<std::unique_ptr<Ring>> incoming;
@@ -206,6 +216,7 @@ class MirroredRings {
   int rank_;
   int ranks_;
   Secret secret_;
+  std::vector<std::uint8_t> nearest_;
   std::unique_ptr<RingMemory> memory_;  // null until opened
   RingGeometry geometry_;
   std::vector<Peer> peers_;

@@ -319,17 +319,38 @@ TEST(MirroredRings, EveryRankFindsTheOneWithOtherCards) {
 }
 
 TEST(Introduction, ComesBackAsItWasAndNoOtherTextDoes) {
-  const Introduction introduction{.secret = {1, 2, 3},
-                                  .card_addresses = {std::string(300, 'a'), "c", "b"}};
+  const Introduction introduction{
+      .secret = {1, 2, 3}, .card_addresses = {std::string(300, 'a'), "c", "b"}, .nearest = {2, 0}};
   const std::string text = introduction.text();
   const auto parsed = Introduction::parse(text);
   ASSERT_TRUE(parsed);
   EXPECT_EQ(parsed->secret, introduction.secret);
   EXPECT_EQ(parsed->card_addresses, introduction.card_addresses);
+  EXPECT_EQ(parsed->nearest, introduction.nearest);
   for (std::size_t length = 0; length < text.size(); ++length) {
     EXPECT_FALSE(Introduction::parse(std::string_view(text).substr(0, length))) << length;
   }
   EXPECT_FALSE(Introduction::parse(text + "x"));
+  const Introduction of_no_card{.card_addresses = {"a", "b"}, .nearest = {2}};
+  EXPECT_FALSE(Introduction::parse(of_no_card.text()));
+}
+
+TEST(MirroredRings, MessagesComeOverTheCardsNearestToTheirReaderInTurn) {
+  FakeUcx ucx({});
+  Job job(ucx, 3, 4);
+  job.rings[1] =
+      std::make_unique<MirroredRings>(job.sets[1], 1, 3, std::vector<std::uint8_t>{2, 3});
+  job.rings[2] = std::make_unique<MirroredRings>(job.sets[2], 2, 3, std::vector<std::uint8_t>{1});
+  job.open_all();
+  for (const auto& rings : job.rings) {
+    std::vector<int> rails;
+    for (int reader = 0; reader < 3; ++reader) {
+      for (int place = 0; place < 5; ++place) {
+        rails.push_back(rings->rail_to(reader, place));
+      }
+    }
+    EXPECT_EQ(rails, (std::vector{0, 1, 2, 3, 0, 2, 3, 2, 3, 2, 1, 1, 1, 1, 1}));
+  }
 }
 
 }  // namespace
