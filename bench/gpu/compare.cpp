@@ -101,7 +101,7 @@ class Rank {
     join();
     allocate();
     if (!options_.load.empty()) {
-      load_ = sennit_bench::load_of(options_.load, options_.cublas);
+      load_ = sennit_bench::load_of(options_.load, options_.cublas, options_.load_sms);
     }
   }
 

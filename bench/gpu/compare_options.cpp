@@ -41,6 +41,8 @@ share them; their rival is copies through host memory, since NCCL refuses that.
   --beside NAME          time calls together with matmul (products of cuBLAS) or copy (of the GPU's
                          memory, by a kernel), and each alone
   --cublas FILE          of matmul: libcublas.so; default: where the loader finds it
+  --load-sms N           of matmul: products are made for N SMs (cublasSetSmCountTarget); default:
+                         for all
   --paths NAMES          shares of what: nvlink, host or nvlink,host (the default)
   --share N,N...         the shares, in percent through host memory; also the word dynamic, for
                          send_recv with --mode stream: it follows the load
@@ -169,6 +171,7 @@ std::map<std::string, Setter> setters_of(Words& words) {
       {"--against", into(options.against)},
       {"--beside", into(options.load)},
       {"--cublas", into(options.cublas)},
+      {"--load-sms", into(options.load_sms)},
       {"--registered",
        [&options](const std::string& flag, const std::string& value) {
          options.rivals = is_yes(flag, value) ? Rivals::kWindows : Rivals::kPlain;
@@ -220,6 +223,8 @@ void check_options(const Options& options) {
   require(options.load.empty() || options.load == "matmul" || options.load == "copy",
           "a load is one of: matmul, copy");
   require(options.load.empty() || options.mode != "call", "--mode call has no load");
+  require(options.load_sms >= 0 && (options.load_sms == 0 || options.load == "matmul"),
+          "--load-sms is a number of SMs, for --beside matmul");
   require(options.load.empty() || (options.against.empty() && options.rivals != Rivals::kWindows),
           "a load is neither for --against nor for --registered yes");
   require(options.pair_from < options.ranks && options.pair_to < options.ranks &&

@@ -28,6 +28,7 @@ struct Options {
   std::string codec;
   std::string load;     // what else runs meanwhile: matmul, copy; empty: nothing
   std::string cublas;   // of matmul; empty: where the loader finds it
+  int load_sms = 0;     // that products are made for; 0: all
   std::string against;  // what of Sennit is timed as well: engines, shares; empty: nothing
   Rivals rivals = Rivals::kBoth;
   // Of send_recv: sender and receiver; negative: all ranks, each to the next.

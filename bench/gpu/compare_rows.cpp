@@ -72,6 +72,9 @@ std::string line_of(const Options& options, const Row& row, const OverlapOutcome
   }
   line["ratio"] = both[1] / both[0];
   line["sm_count"] = outcome.sms;
+  if (options.load_sms > 0) {
+    line["load_sms"] = options.load_sms;
+  }
   if (options.sm_budget > 0) {
     line["sm_budget"] = options.sm_budget;
   }

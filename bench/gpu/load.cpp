@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <iostream>
+#include <string>
 #include <vector>
 
 namespace sennit_bench {
@@ -29,6 +30,7 @@ constexpr int kUsualAlgorithm = -1;
 using Create = int (*)(Handle*);
 using SetStream = int (*)(Handle, cudaStream_t);
 using SetWorkspace = int (*)(Handle, void*, std::size_t);
+using SetSms = int (*)(Handle, int);
 using Multiply = int (*)(Handle,
                          int,
                          int,
@@ -68,10 +70,12 @@ void* open_cublas(const std::string& path) {
 // of random numbers, since a GPU computes faster with zeros.
 class Matmul final : public Load {
  public:
-  explicit Matmul(const std::string& path) : library_(open_cublas(path)) {
+  Matmul(const std::string& path, int sms) : library_(open_cublas(path)) {
     Handle handle = nullptr;
     require(function<Create>("cublasCreate_v2")(&handle) == 0, "cuBLAS has no handle to give");
     handle_ = handle;
+    require(sms == 0 || function<SetSms>("cublasSetSmCountTarget")(handle, sms) == 0,
+            "cuBLAS makes no products for " + std::to_string(sms) + " SMs");
     set_stream_ = function<SetStream>("cublasSetStream_v2");
     multiply_ = function<Multiply>("cublasGemmEx");
     require(cudaMalloc(&workspace_, kWorkspaceBytes) == cudaSuccess, "memory of cuBLAS");
@@ -163,11 +167,11 @@ class Copies final : public Load {
 
 }  // namespace
 
-std::unique_ptr<Load> load_of(const std::string& kind, const std::string& cublas) {
+std::unique_ptr<Load> load_of(const std::string& kind, const std::string& cublas, int sms) {
   if (kind == "copy") {
     return std::make_unique<Copies>();
   }
-  return std::make_unique<Matmul>(cublas);
+  return std::make_unique<Matmul>(cublas, sms);
 }
 
 }  // namespace sennit_bench

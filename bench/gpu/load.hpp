@@ -17,7 +17,8 @@ class Load {
 };
 
 // `kind`: matmul or copy. `cublas` is the path of cuBLAS's library; empty: where the loader finds
-// it. Ends the program with a message where there is none. For the current device.
-std::unique_ptr<Load> load_of(const std::string& kind, const std::string& cublas);
+// it. Ends the program with a message where there is none. cuBLAS makes products for `sms` SMs; 0:
+// for all. For the current device.
+std::unique_ptr<Load> load_of(const std::string& kind, const std::string& cublas, int sms);
 
 }  // namespace sennit_bench
