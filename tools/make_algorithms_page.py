@@ -59,7 +59,8 @@ def page(rows: list[dict[str, Any]]) -> str:
             if not row["in_place"]:
                 by_copy.append(f"`{row['name']}`")
         if by_copy:
-            text += f"\nIn place these may have to run on a copy of the input: {', '.join(by_copy)}.\n"
+            names = ", ".join(by_copy)
+            text += f"\nIn place these may have to run on a copy of the input: {names}.\n"
     return text
 
 
