@@ -14,8 +14,8 @@ ROW = re.compile(r'^SENNIT_ENV\((\w+), (\w+), "([^"]*)", "([^"]*)"\)$', re.MULTI
 HEAD = """\
 # Environment variables
 
-This page is written by `tools/make_environment_page.py` from `src/base/env.def`. `sennit info`
-prints the same table with the values of your shell.
+`tools/make_environment_page.py` writes this page from `src/base/env.def`. `sennit info` prints the
+table with the values of your shell.
 
 A variable is read when it is needed; an empty value counts as not set. The library warns once of a
 `SENNIT_*` variable that is not in this table. Fields of `sennit_config_t` (C), arguments of `init`
