@@ -24,8 +24,8 @@ A call may request an algorithm by its name (`algorithm=` in Python, the option 
 Then this algorithm runs, or the call is refused with the reason. Otherwise the library chooses, for
 host ranks by collective and size (`src/select/select.cpp`).
 
-In place: "proved" means that the schedule is also right if a rank's output is its input; "by copy"
-means that a rank which works in place may have to run on a copy of its input.
+Schedules are also right in place, where a rank's output is its input, unless the page says that a
+rank may have to run on a copy of its input.
 
 Takes: the radix of a tree (2 if not given), or the division of the ranks into groups. Groups may
 have any sizes and any members. By default they are the ranks in order, in floor(sqrt(n)) groups
@@ -33,8 +33,8 @@ whose sizes differ by at most one; `sennit show --groups` shows others.
 """
 
 COLUMNS = """\
-| name | what it does | takes | in place | source |
-|---|---|---|---|---|
+| name | what it does | takes | source |
+|---|---|---|---|
 """
 
 
@@ -52,11 +52,15 @@ def page(rows: list[dict[str, Any]]) -> str:
     text = HEAD
     for collective, group in itertools.groupby(rows, key=lambda row: str(row["collective"])):
         text += f"\n## {collective}\n\n{COLUMNS}"
+        by_copy = []
         for row in group:
-            in_place = "proved" if row["in_place"] else "by copy"
             takes = ", ".join(what for what in ("radix", "groups") if row[f"takes_{what}"])
-            text += f"| `{row['name']}` | {row['summary']} | {takes} | {in_place} | "
-            text += f"{row['source']} |\n"
+            text += f"| `{row['name']}` | {row['summary']} | {takes} | {row['source']} |\n"
+            if not row["in_place"]:
+                by_copy.append(f"`{row['name']}`")
+        if by_copy:
+            names = ", ".join(by_copy)
+            text += f"\nIn place these may have to run on a copy of the input: {names}.\n"
     return text
 
 

@@ -14,21 +14,20 @@ ROW = re.compile(r'^SENNIT_ENV\((\w+), (\w+), "([^"]*)", "([^"]*)"\)$', re.MULTI
 HEAD = """\
 # Environment variables
 
-This page is written by `tools/make_environment_page.py` from `src/base/env.def`. `sennit info`
-prints the same table with the values of your shell.
+`tools/make_environment_page.py` writes this page from `src/base/env.def`. `sennit info` prints the
+table with the values of your shell.
 
-A variable is read when it is needed. If its value is empty, it counts as not set. For a `SENNIT_*`
-variable that is not in this table the library logs a warning, once, because it is most likely
-misspelt. Fields of `sennit_config_t` (C), arguments of `init` and fields of `Config` (Python) take
-precedence over the environment, and the environment over the default.
+A variable is read when it is needed; an empty value counts as not set. The library warns once of a
+`SENNIT_*` variable that is not in this table. Fields of `sennit_config_t` (C), arguments of `init`
+and fields of `Config` (Python) take precedence over the environment.
 
-Types: text; integer; bytes (an integer, or one with K, M or G, which are powers of 1024); seconds
-(a decimal number). These must be the same on all ranks; a difference is refused when the ranks
-join, with both values: `SENNIT_DEVICE` (host or cuda, not the number), `SENNIT_DEVICE_BLOCKS`,
-`SENNIT_DEVICE_GROUP`, `SENNIT_MACHINE`, `SENNIT_COPY_ENGINES`, `SENNIT_HOST_SHARE`,
-`SENNIT_HOST_RING_BYTES`, `SENNIT_HOST_SLOT_BYTES`, `SENNIT_PATHS`, `SENNIT_PATH_POLICY`,
-`SENNIT_CODEC`, the contents of `SENNIT_TUNING_TABLE` and `SENNIT_GPU_PROFILE`,
-`SENNIT_SLOT_BYTES`, `SENNIT_SLOTS`, `SENNIT_PORTS` and `SENNIT_REPRODUCIBLE`.
+Types: text; integer; bytes (an integer, also with K, M or G, powers of 1024); seconds (a decimal
+number). These must be the same on all ranks, or the ranks do not join and say which values differ:
+`SENNIT_DEVICE` (host or cuda, not the number), `SENNIT_DEVICE_BLOCKS`, `SENNIT_DEVICE_GROUP`,
+`SENNIT_MACHINE`, `SENNIT_COPY_ENGINES`, `SENNIT_HOST_SHARE`, `SENNIT_HOST_RING_BYTES`,
+`SENNIT_HOST_SLOT_BYTES`, `SENNIT_PATHS`, `SENNIT_PATH_POLICY`, `SENNIT_CODEC`, the contents of
+`SENNIT_TUNING_TABLE` and `SENNIT_GPU_PROFILE`, `SENNIT_SLOT_BYTES`, `SENNIT_SLOTS`, `SENNIT_PORTS`
+and `SENNIT_REPRODUCIBLE`.
 
 | variable | type | default | meaning |
 |---|---|---|---|

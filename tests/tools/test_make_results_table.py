@@ -13,6 +13,7 @@ import pytest
     [
         (tables.README, tables.readme),
         (tables.PERFORMANCE, tables.performance),
+        (tables.OVERLAP, tables.overlap),
         (tables.CODECS, tables.codecs),
         (tables.NODES, tables.nodes),
         (tables.MPI, tables.mpi),
