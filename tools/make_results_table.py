@@ -231,13 +231,18 @@ def performance(text: str) -> str:
     return between(text, HOST_BEGIN, host_table(), HOST_END)
 
 
+def load_of(row: dict[str, Any]) -> str:
+    """What ran together with the calls."""
+    return f"{row['beside']} for {row['load_sms']} SMs" if "load_sms" in row else row["beside"]
+
+
 def overlap_table(run: str) -> str:
     """Calls of graphs together with a load: a line a load and collective, a column a size."""
     document = result_files.read(run)
     rows = [row for row in document["rows"] if row["mode"] == "graph"]
     sizes = OVERLAP_SIZES
     cells = {
-        (row["beside"], row["collective"], row["bytes"]): f"{row['both_over_max']:.2f} "
+        (load_of(row), row["collective"], row["bytes"]): f"{row['both_over_max']:.2f} "
         f"(**{row['ratio']:.2f}**)"
         for row in rows
     }

@@ -224,7 +224,7 @@ void check_options(const Options& options) {
           "a load is one of: matmul, copy");
   require(options.load.empty() || options.mode != "call", "--mode call has no load");
   require(options.load_sms >= 0 && (options.load_sms == 0 || options.load == "matmul"),
-          "--load-sms is a number of SMs, for --beside matmul");
+          "--load-sms is a number of SMs, for matmul");
   require(options.load.empty() || (options.against.empty() && options.rivals != Rivals::kWindows),
           "a load is neither for --against nor for --registered yes");
   require(options.pair_from < options.ranks && options.pair_to < options.ranks &&
