@@ -224,6 +224,40 @@ TEST_F(Rails, OneWithOtherCardsIsNamedByAllRanksAtOnce) {
 }
 
 // Two communicators of one thread share its cards.
+TEST_F(Rails, APathOfOneNodeIsRefusedByNameWhereACallCrossesNodes) {
+  const std::string name = fresh_name();
+  RankProcesses ranks(2, [&](int rank) {
+    const sennit_comm_t comm = join_on(name, "ab", rank);
+    Report report{.status = SENNIT_OK};
+    for (const auto& [path, reason] :
+         {std::pair("cma", "path cma joins ranks of one node"),
+          std::pair("shm+cma", "several paths at once do not join nodes")}) {
+      sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+      options.algorithm = "direct";
+      options.path = path;
+      const float one = 1;
+      Floats both(2);
+      const Report said = report_of([&] {
+        return sennit_all_gather(&one, both.data(), 1, SENNIT_FLOAT32, comm, nullptr, &options);
+      });
+      const std::string message = said.message;
+      // A machine that forbids CMA says that first.
+      const bool is_forbidden = message.find("is not available") != std::string::npos;
+      if (said.status != SENNIT_UNSUPPORTED ||
+          (message.find(reason) == std::string::npos && !is_forbidden)) {
+        report = said;
+        report.status = SENNIT_INTERNAL_ERROR;
+      }
+    }
+    sennit_comm_destroy(comm);
+    return report;
+  });
+  for (const auto& report : ranks.reports()) {
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->status, SENNIT_OK) << report->message;
+  }
+}
+
 TEST_F(Rails, CommunicatorsOfOneThreadGoOnTogether) {
   const std::string name = fresh_name();
   RankProcesses ranks(4, [&](int rank) {

@@ -6,9 +6,23 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <string>
 #include <utility>
 
 namespace sennit {
+namespace {
+
+// Why no rail can carry what a channel carries on these paths.
+std::string why_no_rail(const HostRank& rank, std::span<const PathKind> paths) {
+  if (rank.rails == nullptr) {
+    return "no path joins nodes (a warning said why when the ranks joined)";
+  }
+  return paths.size() > 1 ? "several paths at once do not join nodes"
+                          : fmt::format("path {} joins ranks of one node", name(paths.front()));
+}
+
+}  // namespace
 
 PlanCache::PlanCache(HostRank& rank, HostFacts facts, int ports, std::vector<int> nodes)
     : rank_(rank), facts_(std::move(facts)), ports_(ports), nodes_(std::move(nodes)) {
@@ -159,9 +173,7 @@ Result<std::shared_ptr<const Plan>> PlanCache::bind_rails(const PlanRequest& wan
                       node_of(from),
                       to,
                       node_of(to),
-                      rank_.rails == nullptr ? "no path joins nodes (a warning said why when the "
-                                               "ranks joined)"
-                                             : "several paths at once do not join nodes");
+                      why_no_rail(rank_, strand.channels[c].paths));
         }
         strand.channels[c].paths = {PathKind::kRail};
         break;
