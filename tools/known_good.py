@@ -4,8 +4,8 @@
     python tools/known_good.py record NAME PATH...    they did
 
 A state is a hash of what the files hold: it is the same in every checkout and on every branch. The
-states that passed lie outside of the checkout, in $CCACHE_DIR/sennit-ci or ~/.cache/sennit-ci.
-Where that folder is not kept, everything is checked.
+states that passed lie outside of the checkout, in $CCACHE_DIR/sennit-ci or ~/.cache/sennit-ci, or
+with --in in a folder of it, to be committed. Where that folder is not kept, everything is checked.
 """
 
 from __future__ import annotations
@@ -98,8 +98,9 @@ def main() -> int:
     parser.add_argument("name")
     parser.add_argument("paths", nargs="+")
     parser.add_argument("--also", default="", help="what else decides: a compiler's version, say")
+    parser.add_argument("--in", dest="folder", type=Path, help="where the states are kept")
     arguments = parser.parse_args()
-    known = KnownGood(arguments.name)
+    known = KnownGood(arguments.name, arguments.folder)
     files = sources(Path(), *arguments.paths)
     if not files:
         print(f"no files: {' '.join(arguments.paths)}", file=sys.stderr)

@@ -1,4 +1,5 @@
-/* sennit.h: collective communication between the ranks of one machine, in host or GPU memory.
+/* sennit.h: collective communication between the ranks of one machine or several, in host or GPU
+ * memory.
  *
  *   sennit_comm_t comm = NULL;
  *   sennit_status_t status = sennit_comm_init_env(&comm, NULL);  // of torchrun, mpirun, srun, ...

@@ -70,13 +70,17 @@ def test_a_check_passes_until_a_file_changes(
 ) -> None:
     monkeypatch.setenv("CCACHE_DIR", str(tmp_path))
 
-    def status(action: str, *paths: str) -> int:
-        command = [sys.executable, str(TOOL), action, "threads", *paths]
+    def status(action: str, *words: str) -> int:
+        command = [sys.executable, str(TOOL), action, "threads", *words]
         return subprocess.run(command, check=False, cwd=repository, capture_output=True).returncode
 
     assert status("check", "src") == 1
     assert status("record", "src") == 0
     assert status("check", "src") == 0
+    assert status("check", "src", "--in", "kept") == 1
+    assert status("record", "src", "--in", "kept") == 0
+    assert (repository / "kept/threads.json").exists()
+    assert status("check", "src", "--in", "kept") == 0
     (repository / "src/a.cpp").write_text("int b;\n", encoding="utf-8")
     assert status("check", "src") == 1
     assert status("record", "nothing") == 1

@@ -1,4 +1,4 @@
-"""Sennit: collective communication between the ranks of one machine.
+"""Sennit: collective communication between the ranks of one machine or several.
 
 Start the ranks, join them, call::
 

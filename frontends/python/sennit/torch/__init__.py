@@ -1,4 +1,4 @@
-"""The backend `sennit` of torch.distributed: process groups of the ranks of one machine.
+"""The backend `sennit` of torch.distributed: process groups of the ranks of one machine or several.
 
 Import it, then name the backend::
 

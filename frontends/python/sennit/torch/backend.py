@@ -25,7 +25,7 @@ def create(
 
     Raises:
         InvalidArgument: `pg_options` is something else than these two.
-        JoinTimeout: The ranks did not all come in time; ranks of other machines never do.
+        JoinTimeout: The ranks did not all come in time.
         Unsupported: The backend cannot be compiled here; the text says what is missing.
     """
     arguments = (options.store, options.group_rank, options.group_size, options.timeout)

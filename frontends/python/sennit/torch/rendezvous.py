@@ -32,7 +32,7 @@ def join(
     ask again while they join, and begin anew when the key is another.
 
     Raises:
-        JoinTimeout: They did not all come in time; ranks of other machines never do.
+        JoinTimeout: They did not all come in time.
     """
     deadline = time.monotonic() + timeout.total_seconds()
     settings = settings or Config()
