@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -15,29 +17,33 @@ pytestmark = [
     pytest.mark.timeout(600),  # the first test compiles the backend
 ]
 
-PROGRAM = """
-import importlib, sys
-module, name = sys.argv[1].split(".")
-getattr(importlib.import_module(module), name)(*map(eval, sys.argv[2:]))
-"""
+RANKS = multiprocessing.get_context("forkserver")
+"""Ranks are forked from a process that has imported PyTorch, which takes longer than most tests."""
+RANKS.set_forkserver_preload(["torch.distributed", "sennit.torch"])
+
+
+def be_rank(what: str, rank: int, ranks: int, folder: Path) -> None:
+    """Run the function as a rank; what it prints goes to a file."""
+    said = os.open(folder / f"rank-{rank}", os.O_WRONLY | os.O_CREAT, 0o600)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    module, name = what.split(".")
+    getattr(importlib.import_module(module), name)(rank, ranks, str(folder / "store"))
 
 
 def run_ranks(what: str, ranks: int, folder: Path) -> None:
     """Run a function of a module as so many processes; all must end well."""
-    file = repr(str(folder / "store"))
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, what, str(rank), str(ranks), file],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        RANKS.Process(target=be_rank, args=(what, rank, ranks, folder), daemon=True)
         for rank in range(ranks)
     ]
-    outputs = [process.communicate(timeout=300)[0] for process in processes]
-    for rank, (process, output) in enumerate(zip(processes, outputs, strict=True)):
-        assert process.returncode == 0, f"rank {rank} of {ranks}:\n{output}"
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(timeout=300)
+    for rank, process in enumerate(processes):
+        output = (folder / f"rank-{rank}").read_text(encoding="utf-8")
+        assert process.exitcode == 0, f"rank {rank} of {ranks}:\n{output}"
 
 
 def test_collectives_give_what_gloo_gives(tmp_path: Path) -> None:
