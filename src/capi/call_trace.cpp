@@ -6,7 +6,6 @@
 #include "capi/groups.hpp"
 #include "capi/handles.hpp"
 #include "capi/last_plan.hpp"
-#include "exec/cpu/bound_program.hpp"
 #include "world/rendezvous/identity.hpp"
 
 #include <fcntl.h>
@@ -101,23 +100,21 @@ class TraceFile {
   Place in_job_;
 };
 
-// Calls of an open group have not been posted yet, and GPU ranks have no program of this kind.
-void describe_program(const sennit_comm& comm, Event& event) {
-  if (comm.device != nullptr || comm.comm == nullptr || group().depth > 0) {
+// Calls of an open group have not been posted yet.
+void describe_plan(const sennit_comm& comm, Event& event) {
+  if ((comm.device == nullptr && comm.comm == nullptr) || group().depth > 0) {
     return;
   }
-  const auto lock = comm.engine->lock();
-  const BoundProgram* const bound = comm.comm->calls().last_program();
-  if (bound == nullptr) {
+  const std::optional<LastPlan> last = last_plan_of(comm);
+  if (!last) {
     return;
   }
-  const PlanSummary summary = summary_of(bound->program());
   std::string paths;
-  for (const std::string_view path : summary.paths) {
+  for (const std::string_view path : last->paths) {
     paths += paths.empty() ? "" : ",";
     paths += path;
   }
-  write_text(event.algorithm, summary.algorithm);
+  write_text(event.algorithm, last->algorithm);
   write_text(event.paths, paths);
 }
 
@@ -145,7 +142,7 @@ void trace_call(const TracedCall& call) {
   }
   if (call.comm != nullptr && sennit_comm_rank(call.comm, &event.rank) == SENNIT_OK &&
       sennit_comm_size(call.comm, &event.size) == SENNIT_OK && call.why == nullptr) {
-    describe_program(*call.comm, event);
+    describe_plan(*call.comm, event);
   }
   file.append(event);
 }

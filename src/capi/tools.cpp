@@ -371,22 +371,17 @@ Result<Json> describe_build(const JsonObject&) {
 // What the last posted call of a communicator ran as.
 Result<Json> last_plan(sennit_comm_t comm) {
   SENNIT_RETURN_IF_ERROR(check_comm(comm));
-  const auto lock = comm->engine->lock();
-  const BoundProgram* bound = comm->comm->calls().last_program();
-  if (bound == nullptr) {
+  const std::optional<LastPlan> last = last_plan_of(*comm);
+  if (!last) {
     return fail(Code::kInvalidUsage, "no call has been made on this communicator yet");
   }
-  const Program& program = bound->program();
-  const Strand& strand = program.plan->strands.front();
-  const std::optional<Codec> codec = codec_of(*program.plan);
-  const PlanSummary summary = summary_of(program);
-  return Json{{"algorithm", summary.algorithm},
-              {"protocol", name(summary.protocol)},
-              {"paths", summary.paths},
-              {"tile_bytes", strand.tile_bytes},
-              {"codec", codec ? Json(name(*codec)) : Json()},
-              {"plan_hash", fmt::format("{:016x}", program.plan_hash)},
-              {"reproducible", program.proof.reproducible}};
+  return Json{{"algorithm", last->algorithm},
+              {"protocol", name(last->protocol)},
+              {"paths", last->paths},
+              {"tile_bytes", last->tile_bytes},
+              {"codec", last->codec ? Json(name(*last->codec)) : Json()},
+              {"plan_hash", fmt::format("{:016x}", last->plan_hash)},
+              {"reproducible", last->reproducible}};
 }
 
 }  // namespace

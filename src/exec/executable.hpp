@@ -66,6 +66,7 @@ class Executable {
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
 
+  [[nodiscard]] const ProvedPlan& proved() const { return proved_; }
   [[nodiscard]] const Plan& plan() const { return *proved_.plan; }
   [[nodiscard]] std::uint64_t hash() const { return proved_.hash; }
   // Whether the plan also holds where some ranks, or all, work in place.

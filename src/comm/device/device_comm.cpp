@@ -172,6 +172,7 @@ Status DeviceComm::collective(const Call& call) {
       return watch_->give_up(enqueued.status());
     }
     if (*enqueued == Lack::kNothing) {
+      last_plan_ = &executable->proved();
       return executable->normalises(op) ? Status() : normalise(op, call.stream);
     }
     candidates.lack = *enqueued;
@@ -201,6 +202,7 @@ Status DeviceComm::barrier(void* stream) {
 // Together, in the stream of the first: sends and recvs that were posted together may need each
 // other.
 Status DeviceComm::messages(std::span<const Call> calls) {
+  last_plan_ = nullptr;
   std::vector<CodedCalls::Message> coded;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     SENNIT_ASSIGN_OR_RETURN(const std::optional<Codec> codec, codec_of(calls[i].operation));

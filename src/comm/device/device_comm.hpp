@@ -38,6 +38,7 @@ class DeviceComm final : public GpuComm, private CallGuard {
 
   [[nodiscard]] int device() const override { return device_; }
   Status enqueue(std::span<const Call> calls) override;
+  [[nodiscard]] const ProvedPlan* last_plan() const override { return last_plan_; }
   void expect_use_of(void* memory, std::size_t bytes) override;
   [[nodiscard]] Status failure() override { return watch_->failure(); }
   [[nodiscard]] Status trouble() override { return watch_->trouble(); }
@@ -88,6 +89,7 @@ class DeviceComm final : public GpuComm, private CallGuard {
   std::unique_ptr<CodedCalls> coded_;
   void* token_ = nullptr;  // device bytes that a barrier exchanges
   bool is_finalized_ = false;
+  const ProvedPlan* last_plan_ = nullptr;
   std::unique_ptr<DeviceWatch> watch_;  // its thread ends first
 };
 

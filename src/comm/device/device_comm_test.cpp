@@ -27,6 +27,18 @@ TEST_F(FakeGpus, LargeMessagesGoByCopyEnginesAndSmallOnesByKernels) {
   });
 }
 
+TEST_F(FakeGpus, TheLastCallCanBeNamed) {
+  run([](Rank& rank) {
+    EXPECT_EQ(rank.comm->last_plan(), nullptr);
+    fill(rank);
+    ASSERT_TRUE(rank.call(all_gather(rank, 10)).ok());
+    const ProvedPlan* const last = rank.comm->last_plan();
+    ASSERT_NE(last, nullptr);
+    EXPECT_EQ(last->plan->strands.front().schedule->algorithm, "direct");
+    EXPECT_EQ(last->plan->strands.front().channels.front().paths, std::vector{PathKind::kNvlink});
+  });
+}
+
 TEST_F(FakeGpus, EveryRootBroadcasts) {
   run([](Rank& rank) {
     rank.recv = rank.allocate(kVector);
@@ -416,6 +428,7 @@ TEST_F(FakeGpus, MessagesOfOneGroupRunTogetherAndHoldAllTheirStreams) {
     const DeviceComm::Call calls[] = {{send, rank.stream}, {recv, second}};
     ASSERT_TRUE(rank.comm->enqueue(calls).ok());
     EXPECT_EQ(rank.launches(), 1);
+    EXPECT_EQ(rank.comm->last_plan(), nullptr) << "of messages";
     gate.mark_end(rank.stream);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_FALSE(gate.has_ended()) << "the kernel is in the first stream and waits for the second";

@@ -6,6 +6,7 @@
 
 #include "base/status.hpp"
 #include "comm/device/completion_event.hpp"
+#include "exec/proved_plan.hpp"
 #include "world/operation.hpp"
 
 #include <cstddef>
@@ -32,6 +33,9 @@ class GpuComm {
     CompletionEvent* completion = nullptr;  // recorded in `stream` behind the call; null: no event
   };
   virtual Status enqueue(std::span<const Call> calls) = 0;
+  // What the last call ran as, as long as the communicator lives; null where that was messages, or
+  // ranks are on several nodes.
+  [[nodiscard]] virtual const ProvedPlan* last_plan() const { return nullptr; }
   // A hint: this buffer will be a receive destination. Advertised to all peers without blocking;
   // each peer maps it during its next call that is not under stream capture.
   virtual void expect_use_of(void* memory, std::size_t bytes) = 0;
