@@ -21,7 +21,6 @@
 #include "schedule/plan.hpp"
 #include "schedule/text.hpp"
 #include "verify/sweep.hpp"
-#include "verify/verify.hpp"
 
 #include <charconv>
 #include <chrono>

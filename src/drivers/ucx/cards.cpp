@@ -71,7 +71,7 @@ bool is_card(const fs::path& interface) {
 // The folder of a device, below those of the bridges that it hangs on. Empty: unknown.
 fs::path folder_of(const fs::path& link) {
   std::error_code error;
-  fs::path folder = fs::canonical(link, error);
+  const fs::path folder = fs::canonical(link, error);
   return error ? fs::path() : folder;
 }
 
