@@ -223,7 +223,6 @@ TEST_F(Rails, OneWithOtherCardsIsNamedByAllRanksAtOnce) {
   }
 }
 
-// Two communicators of one thread share its cards.
 TEST_F(Rails, APathOfOneNodeIsRefusedByNameWhereACallCrossesNodes) {
   const std::string name = fresh_name();
   RankProcesses ranks(2, [&](int rank) {
@@ -258,6 +257,7 @@ TEST_F(Rails, APathOfOneNodeIsRefusedByNameWhereACallCrossesNodes) {
   }
 }
 
+// Two communicators of one thread share its cards.
 TEST_F(Rails, CommunicatorsOfOneThreadGoOnTogether) {
   const std::string name = fresh_name();
   RankProcesses ranks(4, [&](int rank) {

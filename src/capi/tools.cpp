@@ -372,7 +372,9 @@ Result<Json> last_plan(sennit_comm_t comm) {
   SENNIT_RETURN_IF_ERROR(check_comm(comm));
   const std::optional<LastPlan> last = last_plan_of(*comm);
   if (!last) {
-    return fail(Code::kInvalidUsage, "no call has been made on this communicator yet");
+    return fail(Code::kInvalidUsage,
+                "no plan is known: no call has been made, or the last of a GPU rank were messages "
+                "or went to several nodes");
   }
   return Json{{"algorithm", last->algorithm},
               {"protocol", name(last->protocol)},

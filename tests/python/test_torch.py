@@ -41,6 +41,7 @@ def run_ranks(what: str, ranks: int, folder: Path) -> None:
         process.start()
     for process in processes:
         process.join(timeout=300)
+        process.kill()  # one that hangs has no exit code
     for rank, process in enumerate(processes):
         output = (folder / f"rank-{rank}").read_text(encoding="utf-8")
         assert process.exitcode == 0, f"rank {rank} of {ranks}:\n{output}"
