@@ -90,38 +90,6 @@ ncclResult_t moving(ncclComm_t comm,
   }));
 }
 
-bool is_self(sennit_comm_t comm, int peer) {
-  int rank = -1;
-  return sennit_comm_rank(comm, &rank) == SENNIT_OK && rank == peer;
-}
-
-// One end of a message: to another rank by `run`, to itself within its group.
-template <typename Run>
-ncclResult_t exchanging(ncclComm_t comm,
-                        ncclDataType_t type,
-                        int peer,
-                        SelfMessage message,
-                        Run&& run,
-                        const char* name = __builtin_FUNCTION()) {
-  const Elements elements{message.count, type};
-  if (comm == nullptr || comm->comm == nullptr || !is_self(comm->comm, peer)) {
-    count_message(comm);
-    return moving(comm, elements, run, name);
-  }
-  const auto dtype = dtype_of(type);
-  if (!dtype) {
-    return moving(comm, elements, run, name);
-  }
-  const Stopwatch watch(name);
-  message.dtype = *dtype;
-  message.bytes = bytes_of(elements);
-  const ncclResult_t result = exchange_with_self(comm, message);
-  if (result == ncclSuccess) {
-    count(comm, elements, watch);
-  }
-  return result;
-}
-
 // Runs a reduction whose type and operator are known.
 template <typename Run>
 ncclResult_t reducing(ncclComm_t comm,
@@ -294,8 +262,7 @@ ncclResult_t ncclSend(const void* send,
   if (is_passed_on(comm)) {
     return pass_on<&ncclSend>("ncclSend", comm, send, count, type, peer, comm->companion, stream);
   }
-  const SelfMessage message{.from = send, .count = count, .stream = stream};
-  return exchanging(comm, type, peer, message, [&](auto c, auto dtype) {
+  return moving(comm, {count, type}, [&](auto c, auto dtype) {
     return sennit_send(send, count, dtype, peer, c, stream, nullptr);
   });
 }
@@ -305,8 +272,7 @@ ncclResult_t ncclRecv(
   if (is_passed_on(comm)) {
     return pass_on<&ncclRecv>("ncclRecv", comm, recv, count, type, peer, comm->companion, stream);
   }
-  const SelfMessage message{.to = recv, .receives = true, .count = count, .stream = stream};
-  return exchanging(comm, type, peer, message, [&](auto c, auto dtype) {
+  return moving(comm, {count, type}, [&](auto c, auto dtype) {
     return sennit_recv(recv, count, dtype, peer, c, stream, nullptr);
   });
 }

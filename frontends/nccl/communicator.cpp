@@ -23,11 +23,12 @@ static_assert(sizeof(ncclUniqueId) == sizeof(sennit_unique_id_t));
 
 struct Request {
   bool blocking = true;
-  std::string name;  // empty: not said
+  std::string name;     // empty: not said
+  int most_blocks = 0;  // of a call; 0: not said
 };
 
 // What of a caller's config matters here. The rest are hints about NCCL's own ways (channels,
-// networks, thread blocks), which change no result.
+// networks), which change no result.
 ncclResult_t read_config(const ncclConfig_t* config, Request& request) {
   if (config == nullptr) {
     return ncclSuccess;
@@ -35,12 +36,20 @@ ncclResult_t read_config(const ncclConfig_t* config, Request& request) {
   constexpr std::size_t kHead = offsetof(ncclConfig_t, blocking);
   ncclConfig_t full{};
   full.blocking = SENNIT_NCCL_CONFIG_UNDEFINED;
+  full.maxCTAs = SENNIT_NCCL_CONFIG_UNDEFINED;
   if (config->size < kHead || config->magic != SENNIT_NCCL_CONFIG_MAGIC) {
     return refuse(ncclInvalidArgument, "the config was not set by NCCL_CONFIG_INITIALIZER");
   }
   std::memcpy(&full, config, std::min(config->size, sizeof(full)));
   request.blocking =
       full.blocking == SENNIT_NCCL_CONFIG_UNDEFINED ? request.blocking : full.blocking != 0;
+  if (full.maxCTAs != SENNIT_NCCL_CONFIG_UNDEFINED) {
+    if (full.maxCTAs < 1) {
+      return refuse(ncclInvalidArgument,
+                    "maxCTAs of the config is " + std::to_string(full.maxCTAs) + ", less than 1");
+    }
+    request.most_blocks = full.maxCTAs;
+  }
   request.name = full.commName != nullptr ? full.commName : "";
   return ncclSuccess;
 }
@@ -48,6 +57,15 @@ ncclResult_t read_config(const ncclConfig_t* config, Request& request) {
 bool is_set(const char* variable) {
   const char* value = std::getenv(variable);
   return value != nullptr && *value != '\0';
+}
+
+// NCCL takes its variable where the program's config has nothing, and Sennit's own before it.
+int most_blocks_of(const Request& request) {
+  constexpr int kMost = 256;
+  const char* const variable = std::getenv("NCCL_MAX_CTAS");
+  const bool is_said = request.most_blocks == 0 && variable != nullptr;
+  const int blocks = is_said ? std::atoi(variable) : request.most_blocks;
+  return is_set("SENNIT_DEVICE_BLOCKS") ? 0 : std::clamp(blocks, 0, kMost);
 }
 
 bool is_host() {
@@ -64,6 +82,7 @@ sennit_config_t config_of(const Request& request) {
   sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
   config.name = request.name.empty() ? nullptr : request.name.c_str();
   config.device = device_name();
+  config.device_blocks = most_blocks_of(request);
   config.non_blocking = request.blocking ? 0 : 1;
   config.join_timeout_s = is_set("SENNIT_JOIN_TIMEOUT_S") ? 0 : kLongJoin;
   config.deadline_s = is_set("SENNIT_DEADLINE_S") ? 0 : kNoDeadline;
@@ -288,7 +307,6 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
                       (state != SENNIT_OK && state != SENNIT_IN_PROGRESS);
   end_share(comm);
   end_companion(comm, failed);
-  sennit_comm_destroy(comm->self);
   const sennit_status_t status = sennit_comm_destroy(comm->comm);
   delete comm;
   return result_of(status);

@@ -12,9 +12,6 @@
 
 struct ncclComm {
   sennit_comm_t comm = nullptr;
-  // Of this rank alone: what it sends to itself is a broadcast here, where it does not go with the
-  // messages to others. Made when it is first needed.
-  sennit_comm_t self = nullptr;
   // NVIDIA's communicator of the same ranks, or why there is none. All ranks have the same.
   ncclComm_t companion = nullptr;
   std::string why_no_companion = "no window or device communicator was made on this communicator";

@@ -7,25 +7,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstddef>
 #include <thread>
 #include <utility>
 #include <vector>
 
 namespace sennit_nccl {
 namespace {
-
-// So many bytes to itself travel in the kernel of the group's other messages, where a call of its
-// own would be another launch. What is longer is copied by itself, without packets.
-constexpr std::size_t kWithOthersUpToBytes = std::size_t{128} << 10;
-
-// Of one communicator.
-struct Messages {
-  ncclComm_t comm = nullptr;
-  std::size_t others = 0;  // with other ranks
-  std::vector<SelfMessage> sends{};
-  std::vector<SelfMessage> receives{};
-};
 
 bool is_error(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
 
@@ -61,7 +48,6 @@ struct Group {
   // Of the first call that was refused, and why.
   ncclResult_t refused = ncclSuccess;
   std::string why;
-  std::vector<Messages> messages;
   std::vector<Use> held;
   std::vector<ncclComm_t> joining;
   std::vector<Acts> acts;
@@ -73,12 +59,6 @@ struct Group {
 Group& group() {
   thread_local Group open;
   return open;
-}
-
-Messages& messages_of(ncclComm_t comm) {
-  std::vector<Messages>& all = group().messages;
-  const auto known = std::ranges::find(all, comm, &Messages::comm);
-  return known != all.end() ? *known : all.emplace_back(Messages{.comm = comm});
 }
 
 // How the joining of one communicator ended, which it does within SENNIT_JOIN_TIMEOUT_S; of one
@@ -93,79 +73,6 @@ ncclResult_t await(ncclComm_t comm) {
     return refuse(ncclInvalidUsage, "the communicator was aborted before all ranks had come");
   }
   return result_of(state);
-}
-
-sennit_status_t make_self(ncclComm_t comm) {
-  if (comm->self != nullptr) {
-    return SENNIT_OK;
-  }
-  int number = -1;
-  sennit_comm_device(comm->comm, &number);
-  const std::string device = number < 0 ? "host" : "cuda:" + std::to_string(number);
-  sennit_config_t config = SENNIT_CONFIG_INITIALIZER;
-  config.name = "self";
-  config.device = device.c_str();
-  sennit_unique_id_t id;
-  const sennit_status_t status = sennit_unique_id_create(&id);
-  return status != SENNIT_OK ? status : sennit_comm_init_rank(&comm->self, 1, &id, 0, &config);
-}
-
-bool go_with_others(const Messages& messages) {
-  int device = -1;
-  return messages.others > 0 &&
-         messages.others + 2 * messages.sends.size() <= SENNIT_GROUP_MESSAGES_MAX &&
-         sennit_comm_device(messages.comm->comm, &device) == SENNIT_OK && device >= 0 &&
-         std::ranges::all_of(messages.sends, [](const SelfMessage& message) {
-           return message.bytes <= kWithOthersUpToBytes;
-         });
-}
-
-sennit_status_t send_and_receive(ncclComm_t comm,
-                                 const SelfMessage& send,
-                                 const SelfMessage& receive) {
-  int rank = 0;
-  sennit_comm_rank(comm->comm, &rank);
-  const sennit_status_t sent =
-      sennit_send(send.from, send.count, send.dtype, rank, comm->comm, send.stream, nullptr);
-  return sent != SENNIT_OK ? sent
-                           : sennit_recv(receive.to,
-                                         receive.count,
-                                         receive.dtype,
-                                         rank,
-                                         comm->comm,
-                                         receive.stream,
-                                         nullptr);
-}
-
-// Posts each pair of a send and a receive of a rank to itself in the open group: as messages, or as
-// a call of its own.
-ncclResult_t pair_up(const Messages& messages) {
-  ncclComm_t const comm = messages.comm;
-  if (messages.sends.size() != messages.receives.size()) {
-    return refuse(ncclInvalidUsage,
-                  "a rank sends itself " + std::to_string(messages.sends.size()) +
-                      " messages in a group that receives " +
-                      std::to_string(messages.receives.size()));
-  }
-  const bool as_messages = go_with_others(messages);
-  sennit_status_t status = as_messages ? SENNIT_OK : make_self(comm);
-  for (std::size_t k = 0; k < messages.sends.size() && status == SENNIT_OK; ++k) {
-    const SelfMessage& send = messages.sends[k];
-    const SelfMessage& receive = messages.receives[k];
-    if (send.count != receive.count || send.dtype != receive.dtype) {
-      return refuse(ncclInvalidUsage, "a rank sends itself another message than it receives");
-    }
-    status = as_messages ? send_and_receive(comm, send, receive)
-                         : sennit_broadcast(send.from,
-                                            receive.to,
-                                            send.count,
-                                            send.dtype,
-                                            0,
-                                            comm->self,
-                                            receive.stream,
-                                            nullptr);
-  }
-  return result_of(status);
 }
 
 // Side by side, for each may wait for another; and separate from this thread, whose group of the
@@ -202,7 +109,6 @@ void abandon_calls() {
 ncclResult_t run_gathered() {
   const ncclResult_t refused = std::exchange(group().refused, ncclSuccess);
   const auto acts = std::exchange(group().acts, {});
-  const auto messages = std::exchange(group().messages, {});
   const auto joining = std::exchange(group().joining, {});
   if (refused != ncclSuccess) {
     // What joins is not waited for: its other ranks may be what was refused.
@@ -224,13 +130,7 @@ ncclResult_t run_gathered() {
   if (is_error(result)) {
     return result;
   }
-  result = worse(result, run_all(acts));
-  for (const Messages& of_comm : messages) {
-    if (!of_comm.sends.empty() || !of_comm.receives.empty()) {
-      result = worse(result, pair_up(of_comm));
-    }
-  }
-  return result;
+  return worse(result, run_all(acts));
 }
 
 // Also where ours was refused: it has the calls already.
@@ -346,23 +246,6 @@ ncclResult_t begin_nvidias_group(ncclComm_t comm) {
   return answer_of("ncclGroupStart", begun, comm->companion);
 }
 
-void count_message(ncclComm_t comm) {
-  if (in_group()) {
-    ++messages_of(comm).others;
-  }
-}
-
-ncclResult_t exchange_with_self(ncclComm_t comm, const SelfMessage& message) {
-  if (!in_group()) {
-    return refuse(ncclInvalidUsage,
-                  "a rank's send to itself and its receive belong into one group");
-  }
-  hold_until_end(comm);
-  Messages& messages = messages_of(comm);
-  (message.receives ? messages.receives : messages.sends).push_back(message);
-  return ncclSuccess;
-}
-
 }  // namespace sennit_nccl
 
 using namespace sennit_nccl;  // NOLINT(google-build-using-namespace): entries are one line each
@@ -396,7 +279,6 @@ ncclResult_t ncclGroupSimulateEnd(void* /*info*/) {
   }
   group().acts.clear();
   group().after_calls.clear();
-  group().messages.clear();
   group().joining.clear();
   abandon_calls();
   if (--group().depth == 0) {

@@ -4,7 +4,6 @@
 
 #include "communicator.hpp"
 
-#include <cstddef>
 #include <functional>
 
 namespace sennit_nccl {
@@ -32,20 +31,5 @@ ncclResult_t now_or_after_calls(ncclComm_t comm, std::function<ncclResult_t()> a
 
 // A call of the open group goes to NVIDIA's NCCL, whose group ends with this one.
 ncclResult_t begin_nvidias_group(ncclComm_t comm);
-
-// A send or receive with another rank is posted; those of a rank with itself follow at the end.
-void count_message(ncclComm_t comm);
-
-// One end of a message of a rank to itself. The k-th send of a group meets the k-th receive.
-struct SelfMessage {
-  const void* from = nullptr;  // of a send
-  void* to = nullptr;          // of a receive
-  bool receives = false;
-  std::size_t count = 0;
-  std::size_t bytes = 0;
-  sennit_dtype_t dtype = SENNIT_UINT8;
-  cudaStream_t stream = nullptr;
-};
-ncclResult_t exchange_with_self(ncclComm_t comm, const SelfMessage& message);
 
 }  // namespace sennit_nccl

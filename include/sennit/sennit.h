@@ -208,9 +208,11 @@ typedef struct sennit_config_t {
   double first_warning_s; /* a call that takes so long warns, and at each doubling; default 5 */
   const char* codec;      /* which calls use a codec, as rules (docs/codecs.md);
                              SENNIT_CODEC, default none */
+  int32_t device_blocks;  /* GPU ranks: most thread blocks (and so SMs) of a call, up to 256;
+                             SENNIT_DEVICE_BLOCKS, default 128 */
 } sennit_config_t;
 #define SENNIT_CONFIG_INITIALIZER \
-  {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+  {sizeof(sennit_config_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* A new random id. One rank makes it, and the program sends it to the others. */
 SENNIT_API sennit_status_t sennit_unique_id_create(sennit_unique_id_t* id);

@@ -131,6 +131,7 @@ CommConfig merge(CommConfig base, const sennit_config_t& config) {
   take(base.slot_bytes, config.slot_bytes);
   take(base.slots, config.slots);
   take(base.ports, config.ports);
+  take(base.device_blocks, config.device_blocks);
   take(base.first_warning_s, config.first_warning_s);
   if (config.idle_hook != nullptr) {
     base.idle = {

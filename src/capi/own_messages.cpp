@@ -1,41 +1,8 @@
 #include "capi/own_messages.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 namespace sennit {
-namespace {
-
-std::string describe(const Operation& op) {
-  return fmt::format("{} x {}{}",
-                     op.count,
-                     name(op.dtype),
-                     op.tag == 0 ? "" : fmt::format(" with tag {}", op.tag));
-}
-
-// The places of the recvs of each rank from itself, in their order.
-std::vector<std::size_t> places_of_recvs(const std::vector<Group::Entry>& entries) {
-  std::vector<std::size_t> places;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (is_own_message(entries[i]) && !entries[i].operation.is_send) {
-      places.push_back(i);
-    }
-  }
-  return places;
-}
-
-Status lacks_its_other_end(const Group::Entry& entry) {
-  const bool is_send = entry.operation.is_send;
-  return fail(Code::kInvalidArgument,
-              "the group has a {} of {} {} rank {} itself, but not its {}",
-              name_of(entry.operation),
-              describe(entry.operation),
-              is_send ? "to" : "from",
-              entry.operation.peer,
-              is_send ? "recv" : "send");
-}
-
-}  // namespace
 
 bool is_own_message(const Group::Entry& entry) {
   const Operation& op = entry.operation;
@@ -44,35 +11,13 @@ bool is_own_message(const Group::Entry& entry) {
 }
 
 Result<std::vector<OwnMessage>> pair_own_messages(const std::vector<Group::Entry>& entries) {
-  std::vector<OwnMessage> messages;
-  std::vector<std::size_t> recvs = places_of_recvs(entries);
+  std::vector<OwnEnd> ends;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (!is_own_message(entries[i]) || !entries[i].operation.is_send) {
-      continue;
+    if (is_own_message(entries[i])) {
+      ends.push_back({.operation = &entries[i].operation, .comm = entries[i].comm, .place = i});
     }
-    const auto recv = std::ranges::find_if(recvs, [&](std::size_t place) {
-      return entries[place].comm == entries[i].comm &&
-             entries[place].operation.tag == entries[i].operation.tag;
-    });
-    if (recv == recvs.end()) {
-      return lacks_its_other_end(entries[i]);
-    }
-    const Operation& from = entries[i].operation;
-    const Operation& to = entries[*recv].operation;
-    if (from.count != to.count || from.dtype != to.dtype) {
-      return fail(Code::kInvalidArgument,
-                  "rank {} sends {} to itself, but expects {}",
-                  from.peer,
-                  describe(from),
-                  describe(to));
-    }
-    messages.push_back({.send = i, .recv = *recv});
-    recvs.erase(recv);
   }
-  if (!recvs.empty()) {
-    return lacks_its_other_end(entries[recvs.front()]);
-  }
-  return messages;
+  return pair_own_messages(ends);
 }
 
 Result<std::shared_ptr<Work>> prepare_own_end(const Group::Entry& entry) {

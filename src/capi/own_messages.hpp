@@ -1,9 +1,9 @@
-// Messages of a host rank to itself: a send and a recv of one group, and a copy when it ends.
+// Messages of a host rank to itself: a copy when their group ends.
 #pragma once
 
 #include "capi/groups.hpp"
+#include "comm/own_messages.hpp"
 
-#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -11,14 +11,7 @@ namespace sennit {
 
 bool is_own_message(const Group::Entry& entry);
 
-// The two ends of such a message, as places in the group.
-struct OwnMessage {
-  std::size_t send = 0;
-  std::size_t recv = 0;
-};
-
-// The k-th send of a tag from a rank to itself goes to its k-th recv of the tag. Refuses an end
-// without the other, and ends that differ in count or dtype.
+// Those of the group, see comm/own_messages.hpp.
 Result<std::vector<OwnMessage>> pair_own_messages(const std::vector<Group::Entry>& entries);
 
 // The work of one end, which nothing but deliver() ends.

@@ -27,13 +27,14 @@ IS(offsetof(sennit_error_t, blamed_ranks), 88);
 IS(offsetof(sennit_error_t, evidence), 104);
 IS(offsetof(sennit_error_t, next), 120);
 
-IS(sizeof(sennit_config_t), 128);
+IS(sizeof(sennit_config_t), 136);
 IS(offsetof(sennit_config_t, name), 8);
 IS(offsetof(sennit_config_t, deadline_s), 24);
 IS(offsetof(sennit_config_t, slot_bytes), 40);
 IS(offsetof(sennit_config_t, non_blocking), 56);
 IS(offsetof(sennit_config_t, reproducible), 60);
 IS(offsetof(sennit_config_t, codec), 120);
+IS(offsetof(sennit_config_t, device_blocks), 128);
 
 IS(sizeof(sennit_call_options_t), 88);
 IS(offsetof(sennit_call_options_t, algorithm), 8);

@@ -178,6 +178,7 @@ TEST(NcclCommunicators, ThatDoNotBlockAreAskedUntilTheyAreThere) {
       config.magic = SENNIT_NCCL_CONFIG_MAGIC;
       config.version = SENNIT_NCCL_VERSION;
       config.blocking = 0;
+      config.maxCTAs = SENNIT_NCCL_CONFIG_UNDEFINED;
       ncclComm_t comm = nullptr;
       ncclResult_t state = ncclCommInitRankConfig(&comm, 2, id, rank, &config);
       ASSERT_EQ(state, ncclInProgress);
@@ -202,6 +203,7 @@ TEST(NcclCommunicators, TakeConfigsOfAnyAge) {
   } newer;
   newer.known.magic = SENNIT_NCCL_CONFIG_MAGIC;
   newer.known.blocking = 1;
+  newer.known.maxCTAs = 8;
   newer.known.commName = "mine";
   for (const std::size_t size :
        {sizeof(newer), sizeof(ncclConfig_t), offsetof(ncclConfig_t, commName)}) {
@@ -217,6 +219,33 @@ TEST(NcclCommunicators, TakeConfigsOfAnyAge) {
   ncclComm_t comm = nullptr;
   EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &newer.known), ncclInvalidArgument);
   EXPECT_EQ(comm, nullptr);
+}
+
+// It becomes device_blocks, in which ranks must not differ.
+TEST(NcclCommunicators, TakeTheMostThreadBlocksOfACall) {
+  ncclConfig_t config{};
+  config.size = sizeof(config);
+  config.magic = SENNIT_NCCL_CONFIG_MAGIC;
+  config.blocking = 1;
+  ncclUniqueId id;
+  ASSERT_DONE(ncclGetUniqueId(&id));
+  ncclComm_t none = nullptr;
+  EXPECT_EQ(ncclCommInitRankConfig(&none, 1, id, 0, &config), ncclInvalidArgument);
+  EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("maxCTAs of the config is 0"),
+            std::string::npos);
+  std::array<std::string, 2> errors;
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank, config]() mutable {
+        config.maxCTAs = 8 + rank;
+        ncclComm_t comm = nullptr;
+        EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, id, rank, &config), ncclInvalidUsage);
+        errors.at(static_cast<std::size_t>(rank)) = ncclGetLastError(nullptr);
+      });
+    }
+  }
+  EXPECT_NE(errors[1].find("device_blocks"), std::string::npos) << errors[0] << errors[1];
 }
 
 TEST(NcclCommunicators, ShrinkWithoutARank) {

@@ -121,16 +121,16 @@ TEST(NcclGroups, WhatARankSendsItselfItMustReceiveInTheSameGroup) {
     const auto receive = [&](std::size_t count) {
       return ncclRecv(out.data(), count, ncclFloat32, 0, comm, nullptr);
     };
-    EXPECT_EQ(send(), ncclInvalidUsage) << "outside a group it could only wait for ever";
+    EXPECT_EQ(send(), ncclInvalidArgument) << "outside a group it could only wait for ever";
     EXPECT_DONE(ncclGroupStart());
     EXPECT_DONE(send());
-    EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
-    EXPECT_EQ(ncclGetLastError(comm),
-              std::string("a rank sends itself 1 messages in a group that receives 0"));
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+    EXPECT_NE(std::string(ncclGetLastError(comm)).find("has no recv in its group"),
+              std::string::npos);
     EXPECT_DONE(ncclGroupStart());
     EXPECT_DONE(receive(kCount - 1));
     EXPECT_DONE(send());
-    EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
     EXPECT_DONE(ncclGroupStart());
     EXPECT_DONE(ncclRecv(nullptr, 0, ncclFloat32, 0, comm, nullptr));
     EXPECT_DONE(ncclSend(nullptr, 0, ncclFloat32, 0, comm, nullptr));

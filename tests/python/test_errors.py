@@ -173,6 +173,7 @@ def test_limits_beyond_the_clock_are_no_limits(seconds: float) -> None:
         ({}, {"SENNIT_SLOT_BYTES": "9223372036854775808"}, "slot_bytes in 1K..1G"),
         ({}, {"SENNIT_SLOT_BYTES": "2G"}, "slot_bytes in 1K..1G"),
         ({"slot_bytes": -1}, {}, "slot_bytes in 1K..1G"),
+        ({"device_blocks": 257}, {}, "device_blocks must lie in 1..256; it is 257"),
         ({"slots": -1}, {}, "slots in 1..4096"),
         ({"ports": -1}, {}, "ports must lie in 1..1024"),
         ({"path_policy": "fixed:cma"}, {}, "fixed:N for path N"),

@@ -33,6 +33,7 @@ struct Config {
   bool reproducible = false;
   std::optional<std::string> path_policy;
   std::optional<std::string> codec;
+  std::int32_t device_blocks = 0;
   std::optional<std::string> tuning_table;
   std::optional<std::string> device;
 
@@ -48,6 +49,7 @@ struct Config {
     config.reproducible = reproducible ? 1 : 0;
     config.path_policy = path_policy ? path_policy->c_str() : nullptr;
     config.codec = codec ? codec->c_str() : nullptr;
+    config.device_blocks = device_blocks;
     config.tuning_table = tuning_table ? tuning_table->c_str() : nullptr;
     config.device = device ? device->c_str() : nullptr;
     return config;
@@ -66,6 +68,7 @@ void make_config(Config* self,
                  bool reproducible,
                  std::optional<std::string> path_policy,
                  std::optional<std::string> codec,
+                 std::int32_t device_blocks,
                  const std::optional<nb::bytes>& tuning_table,
                  std::optional<std::string> device) {
   new (self) Config{std::move(name),
@@ -78,6 +81,7 @@ void make_config(Config* self,
                     reproducible,
                     std::move(path_policy),
                     std::move(codec),
+                    device_blocks,
                     tuning_table ? std::optional<std::string>(
                                        std::in_place, tuning_table->c_str(), tuning_table->size())
                                  : std::nullopt,
@@ -280,6 +284,7 @@ void bind_comm(nb::module_& module) {
            nb::arg("reproducible"),
            nb::arg("path_policy").none(),
            nb::arg("codec").none(),
+           nb::arg("device_blocks"),
            nb::arg("tuning_table").none(),
            nb::arg("device").none());
   nb::class_<Comm>(module, "Comm")

@@ -269,37 +269,50 @@ CallArguments arguments_of(Request& call, const Comm& comm) {
   return arguments;
 }
 
-nb::tuple prepare(nb::object comm,
-                  Collective collective,
-                  nb::object x,
-                  nb::object out,
-                  nb::object op,
-                  nb::object root,
-                  const CallOptions& options) {
-  Request call{.comm = std::move(comm),
-               .collective = collective,
-               .x = std::move(x),
-               .out = std::move(out),
-               .op = std::move(op),
-               .root = std::move(root),
-               .options = options};
-  CallArguments arguments = arguments_of(call, *nb::cast<const Comm*>(call.comm));
-  auto* const work = new Work(std::move(call.comm), std::move(arguments));
-  return nb::make_tuple(nb::cast(work, nb::rv_policy::take_ownership), std::move(call.out));
+// A function that makes a Work of its arguments; `finish` takes it and what the blocking call
+// returns.
+template <typename Finish>
+void bind_call(nb::module_& module, const char* name, Finish finish) {
+  module.def(
+      name,
+      [finish](nb::object comm,
+               Collective collective,
+               nb::object x,
+               nb::object out,
+               nb::object op,
+               nb::object root,
+               const CallOptions& options) {
+        Request call{.comm = std::move(comm),
+                     .collective = collective,
+                     .x = std::move(x),
+                     .out = std::move(out),
+                     .op = std::move(op),
+                     .root = std::move(root),
+                     .options = options};
+        CallArguments arguments = arguments_of(call, *nb::cast<const Comm*>(call.comm));
+        auto work = std::make_unique<Work>(std::move(call.comm), std::move(arguments));
+        return finish(std::move(work), std::move(call.out));
+      },
+      nb::arg("comm"),
+      nb::arg("collective"),
+      nb::arg("x").none(),
+      nb::arg("out").none(),
+      nb::arg("op").none(),
+      nb::arg("root"),
+      nb::arg("options"));
 }
 
 }  // namespace
 
 void bind_equal_calls(nb::module_& module) {
-  module.def("prepare",
-             &prepare,
-             nb::arg("comm"),
-             nb::arg("collective"),
-             nb::arg("x").none(),
-             nb::arg("out").none(),
-             nb::arg("op").none(),
-             nb::arg("root"),
-             nb::arg("options"));
+  bind_call(module, "prepare", [](std::unique_ptr<Work> work, nb::object result) {
+    return nb::make_tuple(nb::cast(work.release(), nb::rv_policy::take_ownership),
+                          std::move(result));
+  });
+  bind_call(module, "run", [](const std::unique_ptr<Work>& work, nb::object result) {
+    work->run();
+    return result;
+  });
   nb::list names;
   for (const Operator& known : kOperators) {
     names.append(nb::str(known.name.data(), known.name.size()));

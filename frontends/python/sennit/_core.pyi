@@ -120,6 +120,7 @@ class Config:
         reproducible: bool,
         path_policy: str | None,
         codec: str | None,
+        device_blocks: int,
         tuning_table: bytes | None,
         device: str | None,
     ) -> None: ...
@@ -203,6 +204,15 @@ def prepare(
     root: object,
     options: CallOptions,
 ) -> tuple[Work, Any]: ...
+def run(
+    comm: Comm,
+    collective: Collective,
+    x: object,
+    out: object,
+    op: object,
+    root: object,
+    options: CallOptions,
+) -> Any: ...
 def stream_of(stream: object) -> int: ...
 def last_error(status: int) -> Error: ...
 def start_group(works: list[Work]) -> None: ...

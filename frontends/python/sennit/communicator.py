@@ -6,13 +6,13 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from sennit import _core, calls
-from sennit._core import Collective, prepare
+from sennit._core import Collective
 from sennit.calls import Table, asked
 from sennit.config import Config
 from sennit.elements import PremulSum
 from sennit.registration import Registration
 from sennit.starter import Starter
-from sennit.work import group, run
+from sennit.work import group, run, run_equal
 
 if TYPE_CHECKING:
     import contextlib
@@ -122,7 +122,7 @@ class Communicator:
         options = asked(algorithm, deadline_s, reproducible, schedule, codec, stream)
         if rms_norm is not None:
             options = rms_norm.added_to(options, x)
-        return run(prepare(self._handle, Collective.ALL_REDUCE, x, out, op, 0, options))
+        return run_equal(self._handle, Collective.ALL_REDUCE, x, out, op, 0, options)
 
     def reduce(
         self,
@@ -156,7 +156,7 @@ class Communicator:
             `out` at the root, None elsewhere.
         """
         options = asked(algorithm, deadline_s, reproducible, schedule, codec, stream)
-        return run(prepare(self._handle, Collective.REDUCE, x, out, op, root, options))
+        return run_equal(self._handle, Collective.REDUCE, x, out, op, root, options)
 
     def broadcast(
         self,
@@ -171,7 +171,7 @@ class Communicator:
     ) -> Any:
         """Overwrite x on every rank by the root's x; returns x."""
         options = asked(algorithm, deadline_s, False, schedule, codec, stream)
-        return run(prepare(self._handle, Collective.BROADCAST, x, None, None, root, options))
+        return run_equal(self._handle, Collective.BROADCAST, x, None, None, root, options)
 
     def all_gather(
         self,
@@ -199,7 +199,7 @@ class Communicator:
             `out`, of shape (size, *x.shape) where it was not given: out[r] is the x of rank r.
         """
         options = asked(algorithm, deadline_s, False, schedule, codec, stream)
-        return run(prepare(self._handle, Collective.ALL_GATHER, x, out, None, 0, options))
+        return run_equal(self._handle, Collective.ALL_GATHER, x, out, None, 0, options)
 
     def reduce_scatter(
         self,
@@ -232,7 +232,7 @@ class Communicator:
             shape of x with the first axis divided by size.
         """
         options = asked(algorithm, deadline_s, reproducible, schedule, codec, stream)
-        return run(prepare(self._handle, Collective.REDUCE_SCATTER, x, out, op, 0, options))
+        return run_equal(self._handle, Collective.REDUCE_SCATTER, x, out, op, 0, options)
 
     def all_to_all(
         self,
@@ -260,7 +260,7 @@ class Communicator:
             `out`, of the shape of x where it was not given: part r comes from rank r.
         """
         options = asked(algorithm, deadline_s, False, schedule, codec, stream)
-        return run(prepare(self._handle, Collective.ALL_TO_ALL, x, out, None, 0, options))
+        return run_equal(self._handle, Collective.ALL_TO_ALL, x, out, None, 0, options)
 
     def gather(
         self,
@@ -290,7 +290,7 @@ class Communicator:
             At the root `out`, of shape (size, *x.shape) where it was not given; None elsewhere.
         """
         options = asked(algorithm, deadline_s, False, schedule, codec, stream)
-        return run(prepare(self._handle, Collective.GATHER, x, out, None, root, options))
+        return run_equal(self._handle, Collective.GATHER, x, out, None, root, options)
 
     def scatter(
         self,
@@ -321,7 +321,7 @@ class Communicator:
             `out`; shaped as by `reduce_scatter` where it was not given.
         """
         options = asked(algorithm, deadline_s, False, schedule, codec, stream)
-        return run(prepare(self._handle, Collective.SCATTER, x, out, None, root, options))
+        return run_equal(self._handle, Collective.SCATTER, x, out, None, root, options)
 
     def all_gather_v(
         self,
@@ -486,7 +486,7 @@ class Communicator:
         The k-th send of a tag matches the k-th recv of the tag. Tags are for host ranks.
         """
         options = asked(None, deadline_s, False, None, codec, stream, tag)
-        run(prepare(self._handle, Collective.SEND, x, None, None, peer, options))
+        run_equal(self._handle, Collective.SEND, x, None, None, peer, options)
 
     def recv(
         self,
@@ -504,7 +504,7 @@ class Communicator:
         other rank; `comm.start.recv` gives a `Work` whose `peer` says from which.
         """
         options = asked(None, deadline_s, False, None, codec, stream, tag)
-        return run(prepare(self._handle, Collective.RECV, None, out, None, peer, options))
+        return run_equal(self._handle, Collective.RECV, None, out, None, peer, options)
 
     def barrier(
         self,
@@ -516,7 +516,7 @@ class Communicator:
     ) -> None:
         """Wait until all ranks are in this call."""
         options = asked(algorithm, deadline_s, False, schedule, None, stream)
-        run(prepare(self._handle, Collective.BARRIER, None, None, None, 0, options))
+        run_equal(self._handle, Collective.BARRIER, None, None, None, 0, options)
 
     def group(self) -> contextlib.AbstractContextManager[None]:
         """Make the calls of a `with` block together; the same as `sennit.group()`."""

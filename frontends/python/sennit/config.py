@@ -22,6 +22,7 @@ class Config:
         reproducible: Make every reduction in the order of ranks (SENNIT_REPRODUCIBLE).
         path_policy: How calls over several paths use them (SENNIT_PATH_POLICY).
         codec: Which calls use a codec, as rules: "q8", or "all_to_all>=1M=zfp:16" (SENNIT_CODEC).
+        device_blocks: GPU ranks: most thread blocks, and so SMs, of a call (SENNIT_DEVICE_BLOCKS).
         tuning_table: File that `sennit tune` wrote on this machine (SENNIT_TUNING_TABLE).
     """
 
@@ -32,13 +33,14 @@ class Config:
     reproducible: bool | None = None
     path_policy: str | None = None
     codec: str | None = None
+    device_blocks: int | None = None
     tuning_table: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         """Refuse by name what is no text, or no number that C can take."""
         for field in ("paths", "path_policy", "codec"):
             check_text(f"{field} of a Config", getattr(self, field))
-        for field in ("slot_bytes", "slots", "ports"):
+        for field in ("slot_bytes", "slots", "ports", "device_blocks"):
             value = getattr(self, field) or 0
             if not hasattr(value, "__index__"):
                 raise TypeError(f"{field} of a Config is a whole number, not {value!r}")
@@ -68,6 +70,7 @@ class Config:
             reproducible=bool(self.reproducible),
             path_policy=self.path_policy,
             codec=self.codec,
+            device_blocks=self.device_blocks or 0,
             tuning_table=None if self.tuning_table is None else os.fsencode(self.tuning_table),
             device="host" if device == "cpu" else device,
         )

@@ -93,6 +93,21 @@ def run(prepared: Prepared) -> Any:
     return result
 
 
+def run_equal(
+    handle: _core.Comm,
+    collective: _core.Collective,
+    x: Any,
+    out: Any,
+    op: Any,
+    root: int,
+    options: _core.CallOptions,
+) -> Any:
+    """As `run`, a call whose blocks have one length."""
+    if _open_group.depth:
+        return run(_core.prepare(handle, collective, x, out, op, root, options))
+    return _core.run(handle, collective, x, out, op, root, options)
+
+
 def start(prepared: Prepared) -> Work:
     """Start a call; inside a group it starts at the end of the group."""
     work, result = prepared

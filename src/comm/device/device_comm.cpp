@@ -224,16 +224,16 @@ Status DeviceComm::messages(std::span<const Call> calls) {
   for (std::size_t i = 0; i < calls.size(); ++i) {
     gpu_calls.push_back(gpu_call(*operations[i], calls[i].stream));
   }
-  SENNIT_ASSIGN_OR_RETURN(auto messages, groups_->plan(gpu_calls));
+  SENNIT_ASSIGN_OR_RETURN(MessageGroups::Group group, groups_->plan(gpu_calls));
   const auto run = [&]() -> Status {
-    SENNIT_RETURN_IF_ERROR(groups_->agree(messages));
+    SENNIT_RETURN_IF_ERROR(groups_->agree(group.messages));
     void* const stream = calls.front().stream;
     const std::vector<void*> others = other_streams(calls);
     SENNIT_RETURN_IF_ERROR(order_.join(others, stream));
     SENNIT_RETURN_IF_ERROR(order_.before(stream));
     const auto enqueue_all = [&]() -> Status {
       SENNIT_RETURN_IF_ERROR(coded_->encode(coded, stream));
-      SENNIT_RETURN_IF_ERROR(groups_->enqueue(messages, stream));
+      SENNIT_RETURN_IF_ERROR(groups_->enqueue(group, stream));
       return coded_->decode(coded, stream);
     };
     const Status status = enqueue_all();

@@ -90,6 +90,29 @@ TEST_F(OfferingMessages, ReceiversTakeOneBlock) {
   });
 }
 
+TEST_F(OfferingMessages, ToOneselfGoWithTheOthersWhateverTheirSize) {
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank, 2, kOfSlots);
+    std::byte* const in = incoming(rank, 2, kOfSlots);
+    Calls calls = around(rank, out, in, kOfSlots);
+    for (const Calls::value_type& own : requested({send(rank, rank.rank, out, kOfSlots),
+                                                   recv(rank, rank.rank, in + kOfSlots, kOfSlots)},
+                                                  "direct_put")) {
+      calls.push_back(own);
+    }
+    const int launches = rank.launches();
+    const int copies = rank.cuda->calls("copy_async");
+    for (int i = 1; i <= 3; ++i) {
+      std::memset(in, 0xa5, 2 * kOfSlots);
+      post_and_meet(rank, calls);
+      ASSERT_TRUE(holds(in, contents(previous_of(rank, kRanks), kOfSlots))) << "message " << i;
+      ASSERT_TRUE(holds(in + kOfSlots, contents(rank.rank, kOfSlots))) << "message " << i;
+      EXPECT_EQ(rank.launches(), launches + i);
+    }
+    EXPECT_EQ(rank.cuda->calls("copy_async"), copies);
+  });
+}
+
 TEST_F(OfferingMessages, AnyAlignmentAndLength) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);

@@ -2,6 +2,7 @@
 #include "comm/device/testing/fake_messages.hpp"
 #include "exec/sm/testing/fake_pairs_kernel.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -13,6 +14,8 @@
 
 namespace sennit::tests {
 namespace {
+
+using ::testing::HasSubstr;
 
 TEST_F(FakeMessages, TheFirstOutOfAnAllocationTakesKernelsAndMakesItKnown) {
   run([&](Rank& rank) {
@@ -322,19 +325,69 @@ TEST_F(FakeMessages, RanksThatAreThreadsNeedNoMapping) {
   EXPECT_EQ(shared_cuda_->calls("import_memory"), 0);
 }
 
-TEST_F(FakeMessages, SmallOnesAndThoseToOneselfTakeKernels) {
+TEST_F(FakeMessages, SmallOnesTakeKernels) {
   run([&](Rank& rank) {
     std::byte* const out = outgoing(rank);
     std::byte* const in = incoming(rank);
     introduce(rank, out, in);
     const int before = rank.launches();
-    ASSERT_TRUE(post(rank, {send(rank, rank.rank, out), recv(rank, rank.rank, in)}).ok());
-    EXPECT_EQ(rank.launches(), before + 1);
     ASSERT_TRUE(post(rank,
                      {send(rank, next_of(rank, kRanks), out, kSmall),
                       recv(rank, previous_of(rank, kRanks), in, kSmall)})
                     .ok());
-    EXPECT_EQ(rank.launches(), before + 2);
+    EXPECT_EQ(rank.launches(), before + 1);
+  });
+}
+
+TEST_F(FakeMessages, ToOneselfAloneIsACopyInTheStream) {
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    const int launches = rank.launches();
+    const int copies = rank.cuda->calls("copy_async");
+    ASSERT_TRUE(post(rank, {recv(rank, rank.rank, in), send(rank, rank.rank, out)}).ok());
+    rank.finish();
+    EXPECT_TRUE(came_from(rank.rank, in));
+    EXPECT_EQ(rank.launches(), launches);
+    EXPECT_EQ(rank.cuda->calls("copy_async"), copies + 1);
+    ASSERT_TRUE(post(rank, {send(rank, rank.rank, out), recv(rank, rank.rank, out)}).ok());
+    EXPECT_EQ(rank.cuda->calls("copy_async"), copies + 1) << "the buffers are one";
+  });
+}
+
+// Where nothing is stored in place, a long one would go twice through memory.
+TEST_F(FakeMessages, ToOneselfGoesWithTheOthersIfShort) {
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank, 2);
+    for (const std::int64_t own : {kSmall, kLarge}) {
+      const int launches = rank.launches();
+      const int copies = rank.cuda->calls("copy_async");
+      ASSERT_TRUE(post(rank,
+                       requested({send(rank, next_of(rank, kRanks), out, kSmall),
+                                  send(rank, rank.rank, out, own),
+                                  recv(rank, previous_of(rank, kRanks), in, kSmall),
+                                  recv(rank, rank.rank, in + kLarge, own)},
+                                 "ll128"))
+                      .ok());
+      rank.finish();
+      EXPECT_EQ(rank.launches(), launches + 1);
+      EXPECT_EQ(rank.cuda->calls("copy_async"), copies + (own == kLarge ? 1 : 0));
+    }
+    EXPECT_TRUE(came_from(rank.rank, in + kLarge));
+  });
+}
+
+TEST_F(FakeMessages, ToOneselfNeedsBothEndsInOneGroup) {
+  run([&](Rank& rank) {
+    std::byte* const out = outgoing(rank);
+    std::byte* const in = incoming(rank);
+    const auto why = [&](const Calls& calls) { return post(rank, calls).message(); };
+    EXPECT_THAT(why({send(rank, rank.rank, out, kSmall)}), HasSubstr("has no recv in its group"));
+    EXPECT_THAT(why({recv(rank, rank.rank, in, kSmall)}), HasSubstr("has no send in its group"));
+    EXPECT_THAT(why({send(rank, rank.rank, out, kSmall), recv(rank, rank.rank, in, kSmall - 1)}),
+                HasSubstr("to itself, but expects"));
+    EXPECT_TRUE(rank.comm->failure().ok());
   });
 }
 

@@ -1,5 +1,6 @@
 #include "comm/device/message_groups.hpp"
 
+#include "comm/own_messages.hpp"
 #include "exec/sm/context.hpp"
 #include "exec/sm/peer_launcher.hpp"
 #include "exec/stream/copy_engines.hpp"
@@ -12,6 +13,19 @@ namespace sennit {
 namespace {
 
 using Message = MessageGroups::Message;
+
+// Up to so many bytes packets of the rank to itself take less time than a further launch or copy.
+constexpr std::int64_t kShortOwnBytes = std::int64_t{128} << 10;
+
+Result<std::vector<OwnMessage>> own_messages(std::span<const GpuCall> calls, int rank) {
+  std::vector<OwnEnd> ends;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (calls[i].operation.peer == rank) {
+      ends.push_back({.operation = &calls[i].operation, .place = i});
+    }
+  }
+  return pair_own_messages(ends);
+}
 
 // Nothing else of the group goes from its sender to its receiver.
 bool is_alone(const Message& message, const std::vector<Message>& messages) {
@@ -87,31 +101,64 @@ Result<MessageChoice> MessageGroups::choose(const Operation& op) const {
   return found;
 }
 
-Result<std::vector<Message>> MessageGroups::plan(std::span<const GpuCall> calls) {
-  static_assert(sm::kMaxPairCalls <= stream::kMaxMessages);
-  if (calls.size() > sm::kMaxPairCalls) {
-    return fail(Code::kUnsupported,
-                "a group has {} sends and recvs; GPU ranks take up to {}",
-                calls.size(),
-                sm::kMaxPairCalls);
+// Programs send the same again and again. Good until the next one.
+Result<const MessageChoice*> MessageGroups::known_choice(const Operation& op) {
+  const bool is_own = op.peer == rank_;
+  const MessageChoice* known = choices_.find(op, is_own);
+  if (known == nullptr) {
+    SENNIT_ASSIGN_OR_RETURN(const MessageChoice found, choose(op));
+    known = &choices_.keep(op, is_own, found);
   }
-  std::vector<Message> messages;
-  messages.reserve(calls.size());
-  for (const GpuCall& call : calls) {
-    const Operation& op = call.operation;
-    Message& message = messages.emplace_back(call);
-    if (op.count == 0) {
+  return known;
+}
+
+// In the kernel of messages with other ranks, which takes no further launch: straight from buffer
+// to buffer, or a short one by packets.
+Result<bool> MessageGroups::goes_with_others(const Operation& own) {
+  SENNIT_ASSIGN_OR_RETURN(const MessageChoice* const choice, known_choice(own));
+  return choice->put_hash != 0 || own.bytes() <= kShortOwnBytes;
+}
+
+Result<MessageGroups::Group> MessageGroups::plan(std::span<const GpuCall> calls) {
+  static_assert(sm::kMaxPairCalls <= stream::kMaxMessages);
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<OwnMessage> own, own_messages(calls, rank_));
+  std::size_t in_kernels = calls.size() - 2 * own.size();
+  const bool has_others = in_kernels > 0;
+  Group group;
+  std::vector<bool> is_copied(calls.size());
+  for (const OwnMessage& message : own) {
+    const Operation& send = calls[message.send].operation;
+    bool goes_along = has_others && send.count > 0 && in_kernels + 2 <= sm::kMaxPairCalls;
+    if (goes_along) {
+      SENNIT_ASSIGN_OR_RETURN(goes_along, goes_with_others(send));
+    }
+    if (goes_along) {
+      in_kernels += 2;
       continue;
     }
-    const bool is_own = op.peer == rank_;
-    const MessageChoice* known = choices_.find(op, is_own);
-    if (known == nullptr) {
-      SENNIT_ASSIGN_OR_RETURN(const MessageChoice found, choose(op));
-      known = &choices_.keep(op, is_own, found);
-    }
-    message.choice = *known;
+    is_copied[message.send] = is_copied[message.recv] = true;
+    group.copies.push_back({.from = send.send,
+                            .to = calls[message.recv].operation.recv,
+                            .bytes = static_cast<std::size_t>(send.bytes())});
   }
-  return messages;
+  if (in_kernels > sm::kMaxPairCalls) {
+    return fail(Code::kUnsupported,
+                "a group has {} sends and recvs; GPU ranks take up to {}",
+                in_kernels,
+                sm::kMaxPairCalls);
+  }
+  group.messages.reserve(in_kernels);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (is_copied[i]) {
+      continue;
+    }
+    Message& message = group.messages.emplace_back(calls[i]);
+    if (message.operation().count > 0) {
+      SENNIT_ASSIGN_OR_RETURN(const MessageChoice* const choice, known_choice(message.operation()));
+      message.choice = *choice;
+    }
+  }
+  return group;
 }
 
 // A receiver lets its sender's copy engines put the message where that rank reaches the buffer.
@@ -202,7 +249,16 @@ Status MessageGroups::agree(std::vector<Message>& messages) {
   return {};
 }
 
-Status MessageGroups::enqueue(const std::vector<Message>& messages, void* stream) {
+Status MessageGroups::enqueue(const Group& group, void* stream) {
+  for (const OwnCopy& copy : group.copies) {
+    if (copy.bytes > 0 && copy.from != copy.to) {
+      SENNIT_RETURN_IF_ERROR(driver_.copy_async(copy.to, copy.from, copy.bytes, stream));
+    }
+  }
+  return enqueue_messages(group.messages, stream);
+}
+
+Status MessageGroups::enqueue_messages(const std::vector<Message>& messages, void* stream) {
   std::vector<KernelMessage> of_kernels;
   std::vector<stream::Message> of_copy_engines;
   of_kernels.reserve(messages.size());

@@ -35,16 +35,31 @@ class MessageGroups {
     [[nodiscard]] sm::ByteRange range_of_kernels() const;
   };
 
+  // A message of the rank to itself that takes part in nothing.
+  struct OwnCopy {
+    const void* from = nullptr;
+    void* to = nullptr;
+    std::size_t bytes = 0;
+  };
+
+  struct Group {
+    std::vector<Message> messages;
+    std::vector<OwnCopy> copies;
+  };
+
   // Chooses for each message. What this refuses nobody has heard of.
-  Result<std::vector<Message>> plan(std::span<const GpuCall> calls);
+  Result<Group> plan(std::span<const GpuCall> calls);
   // Reports the messages and decides with the other ends how each goes; waits on the host for
   // senders whose messages copy engines may run.
   Status agree(std::vector<Message>& messages);
   // Into the stream, after all that it holds.
-  Status enqueue(const std::vector<Message>& messages, void* stream);
+  Status enqueue(const Group& group, void* stream);
 
  private:
   Result<MessageChoice> choose(const Operation& operation) const;
+  Result<const MessageChoice*> known_choice(const Operation& operation);
+  Result<bool> goes_with_others(const Operation& own);
+  Status enqueue_messages(const std::vector<Message>& messages, void* stream);
   Result<MessageCopies::End> end_of(const Message& message,
                                     const stream::GroupId& group,
                                     bool is_alone);
