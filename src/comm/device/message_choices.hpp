@@ -29,14 +29,19 @@ class MessageChoices {
   // keep().
   [[nodiscard]] const MessageChoice* find(const Operation& operation, bool is_own) const {
     const Known& known = known_[place_of(operation, is_own)];
-    const bool is_alike = known.bytes == operation.bytes() && known.is_send == operation.is_send &&
+    const bool is_alike = known.bytes == operation.bytes() &&
+                          known.is_send == counts_as_send(operation, is_own) &&
                           known.is_own == is_own && known.request == operation.request;
     return is_alike ? &known.choice : nullptr;
   }
 
   const MessageChoice& keep(const Operation& operation, bool is_own, const MessageChoice& choice) {
     Known& known = known_[place_of(operation, is_own)];
-    known = {operation.bytes(), operation.is_send, is_own, operation.request, choice};
+    known = {operation.bytes(),
+             counts_as_send(operation, is_own),
+             is_own,
+             operation.request,
+             choice};
     return known.choice;
   }
 
@@ -50,11 +55,16 @@ class MessageChoices {
   };
   static constexpr std::size_t kSizes = 8;
 
+  // Both ends of a message to oneself have one choice.
+  static bool counts_as_send(const Operation& operation, bool is_own) {
+    return operation.is_send || is_own;
+  }
+
   // Powers of two one after the other have different places.
   static std::size_t place_of(const Operation& operation, bool is_own) {
     const auto bytes = static_cast<std::uint64_t>(operation.bytes());
     const std::size_t size = (bytes + static_cast<std::uint64_t>(std::bit_width(bytes))) % kSizes;
-    return 4 * size + (operation.is_send ? 2 : 0) + (is_own ? 1 : 0);
+    return 4 * size + (counts_as_send(operation, is_own) ? 2 : 0) + (is_own ? 1 : 0);
   }
 
   std::array<Known, 4 * kSizes> known_;

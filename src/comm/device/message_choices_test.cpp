@@ -37,6 +37,10 @@ TEST(MessageChoices, AreOfMessagesThatAreAlike) {
   EXPECT_EQ(ways.find(message, false)->plan_hash, 7U);
   Operation other = message;
   other.is_send = false;
+  ASSERT_NE(ways.find(other, true), nullptr) << "the other end";
+  EXPECT_EQ(ways.find(other, true)->plan_hash, 8U);
+  other = message;
+  other.is_send = false;
   EXPECT_EQ(ways.find(other, false), nullptr);
   for (std::string CallRequest::* const request :
        {&CallRequest::algorithm, &CallRequest::path, &CallRequest::protocol}) {

@@ -14,7 +14,8 @@ namespace {
 
 using Message = MessageGroups::Message;
 
-// Up to so many bytes packets of the rank to itself take less time than a further launch or copy.
+// Up to so many bytes packets of the rank to itself take less time than a further copy, 7 us of the
+// host.
 constexpr std::int64_t kShortOwnBytes = std::int64_t{128} << 10;
 
 Result<std::vector<OwnMessage>> own_messages(std::span<const GpuCall> calls, int rank) {
@@ -73,13 +74,18 @@ std::uint32_t MessageGroups::partners(const std::vector<Message>& messages) cons
 Result<MessageChoice> MessageGroups::choose(const Operation& op) const {
   const DeviceFacts& facts = context_.facts();
   Means means = Means::of(facts);
+  CallRequest request = op.request;
   if (op.peer == rank_) {
     means = without(means, Lack::kCopyEngines);  // a rank has no other end to decide with
+    if (request == CallRequest() && facts.nvlink && means.one_sided &&
+        op.bytes() > kShortOwnBytes) {
+      request.protocol = name(Protocol::kDirectPut);  // no packet has a wire to fill
+    }
   }
   MessageChoice found;
   SENNIT_ASSIGN_OR_RETURN(
       found.choice,
-      choose_for_devices(op.collective, {.ranks = 2}, op.bytes(), op.request, facts, means));
+      choose_for_devices(op.collective, {.ranks = 2}, op.bytes(), request, facts, means));
   const DeviceChoice& choice = found.choice;
   const bool may_be_put = choice.protocol == Protocol::kDirectPut;
   if (may_be_put) {
