@@ -105,11 +105,15 @@ TEST_F(OwnMessages, RefuseTheGroupWhereAnEndIsMissing) {
   ASSERT_EQ(sennit_group_start(), SENNIT_OK);
   EXPECT_EQ(send(&value, 1), SENNIT_OK);
   EXPECT_EQ(sennit_group_end(), SENNIT_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(sennit_last_error_message()).find("to rank 0 itself has no recv in its group"), std::string::npos);
+  EXPECT_NE(
+      std::string(sennit_last_error_message()).find("to rank 0 itself has no recv in its group"),
+      std::string::npos);
   ASSERT_EQ(sennit_group_start(), SENNIT_OK);
   EXPECT_EQ(recv(&value, 1), SENNIT_OK);
   EXPECT_EQ(sennit_group_end(), SENNIT_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(sennit_last_error_message()).find("from rank 0 itself has no send in its group"), std::string::npos);
+  EXPECT_NE(
+      std::string(sennit_last_error_message()).find("from rank 0 itself has no send in its group"),
+      std::string::npos);
   EXPECT_EQ(send(&value, 1), SENNIT_INVALID_ARGUMENT);
   EXPECT_NE(std::string(sennit_last_error_message()).find("into one group"), std::string::npos);
 }

@@ -37,11 +37,8 @@ class MessageChoices {
 
   const MessageChoice& keep(const Operation& operation, bool is_own, const MessageChoice& choice) {
     Known& known = known_[place_of(operation, is_own)];
-    known = {operation.bytes(),
-             counts_as_send(operation, is_own),
-             is_own,
-             operation.request,
-             choice};
+    known = {
+        operation.bytes(), counts_as_send(operation, is_own), is_own, operation.request, choice};
     return known.choice;
   }
 
