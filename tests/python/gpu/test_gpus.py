@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,9 @@ import pytest
 import sennit
 from sennit import _core
 from test_gpu_nodes import run_on_nodes
+
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def gpus() -> int:
@@ -53,12 +57,37 @@ def needs(library: str) -> None:
 
 def test_the_example_runs() -> None:
     needs("torch")
-    example = Path(__file__).resolve().parents[3] / "examples/06_all_reduce_on_gpus.py"
+    example = ROOT / "examples/06_all_reduce_on_gpus.py"
     done = subprocess.run(
         [sys.executable, str(example)], capture_output=True, text=True, timeout=110, check=False
     )
     mean = (GPUS + 1) / 2
     assert done.stdout == f"{GPUS} ranks: the mean is {[mean] * GPUS}\n", done.stderr
+
+
+def commands_of_the_tour() -> list[str]:
+    """Those of docs/tour.md that need a GPU."""
+    page = (ROOT / "docs/tour.md").read_text(encoding="utf-8")
+    found = re.search(r"^```sh gpu\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1].splitlines()
+
+
+@pytest.mark.parametrize("command", commands_of_the_tour())
+def test_a_command_of_the_tour_runs(command: str) -> None:
+    program, *arguments = command.split()
+    assert program == "sennit"
+    if "--executor" in arguments:
+        needs("torch")  # which brings the NCCL to compare with
+    done = subprocess.run(
+        [sys.executable, "-m", program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "GPU" in done.stdout or "all_reduce" in done.stdout
 
 
 @pytest.mark.timeout(300)
