@@ -46,6 +46,16 @@ def text_faults(path: str, text: str, rule: dict[str, Any]) -> Iterator[str]:
             yield f"{path}:{number}: write {rule['words'][match[1]]} instead of {match[1]}"
 
 
+def page_faults(path: str, text: str, rule: dict[str, Any]) -> Iterator[str]:
+    """A page with too many words: the last pattern that fits counts."""
+    limits = [most for pattern, most in rule["pages"].items() if Path(path).match(pattern)]
+    if not limits or path in rule["longer_pages"]:
+        return
+    words = len(re.sub(r"<!-- ([^/].*?) -->.*?<!-- /\1 -->", "", text, flags=re.DOTALL).split())
+    if words > limits[-1]:
+        yield f"{path}: {words} words, at most {limits[-1]}"
+
+
 def count_words(text: str, words: Iterable[str]) -> Counter[str]:
     """How many lines have each word, in any case."""
     lines = [set(re.findall(r"[a-z]+", line.lower())) for line in text.splitlines()]
@@ -91,6 +101,7 @@ def faults(root: Path) -> list[str]:
         except UnicodeDecodeError:
             continue  # a picture
         found += text_faults(path, text, rule)
+        found += page_faults(path, text, rule)
         if file.suffix in CODE:
             counts += count_words(text, rule["fewer"])
     return [*found, *count_faults(counts, rule), *folder_faults(sizes, rule)]

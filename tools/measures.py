@@ -1,12 +1,18 @@
 """Measures of the code and its pages, and the limits that [measures] of file_rules.toml sets.
 
-Run: .venv/bin/python tools/measures.py
+Run: .venv/bin/python tools/measures.py [--call build/asan/tests/sennit_unit_tests]
+
+With --call, gdb stops that program where a call of a GPU rank launches its kernel; counted are the
+functions and files that led there from the C function.
 
 Tests are not counted. A class is counted by the methods that have a body, by folder and name; one
 that stands in a source alone, by that source. Those of [methods_of_others] have no limit.
 """
 
+import argparse
+import re
 import statistics
+import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -25,6 +31,10 @@ LINES = "lines of a function, 90th percentile"
 METHODS = "methods of the largest class"
 WORDS = "words of the pages for users"
 PAGES = ("README.md", "docs/*.md")
+STOPS = "functions from a C call to its launch"
+FILES = "files that these are in"
+CALL = "DeviceWorks.*"
+LAUNCH = "sennit::FakeCuda::launch"
 
 
 class Function(NamedTuple):
@@ -73,8 +83,30 @@ def words() -> int:
     return sum(len(page.read_text().split()) for glob in PAGES for page in ROOT.glob(glob))
 
 
+def stops_of_a_call(program: str) -> dict[str, int]:
+    """Functions that a debugger finds between a C function and the launch, and their files."""
+    orders = ("set breakpoint pending on", f"break {LAUNCH}", "run", "bt", "kill")
+    command = ["gdb", "-batch", *(word for order in orders for word in ("-ex", order))]
+    ran = subprocess.run(
+        [*command, "--args", program, f"--gtest_filter={CALL}"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    files: list[str] = []
+    for function, file in re.findall(r"^#\d+ +(?:0x\w+ in )?(.*) at (\S+):\d+$", ran.stdout, re.M):
+        files.append(file)
+        if function.startswith("sennit_"):
+            return {STOPS: len(files) - 1, FILES: len(set(files[1:]))}  # without the fake
+    raise SystemExit(f"gdb saw no launch in {CALL} of {program}:\n{ran.stdout[-2000:]}")
+
+
 def main() -> int:
     """Print the measures; fail where one is above its limit."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--call", metavar="PROGRAM", help="unit tests with debugging information")
+    arguments = parser.parse_args()
     file_rules = tomllib.loads((ROOT / "tools/file_rules.toml").read_text())
     rules, dictated = file_rules["measures"], file_rules["methods_of_others"]
     bodies = functions()
@@ -84,6 +116,8 @@ def main() -> int:
         METHODS: max(methods for name, methods in by_size if name not in dictated),
         WORDS: words(),
     }
+    if arguments.call:
+        measured |= stops_of_a_call(arguments.call)
     for what, value in measured.items():
         print(f"{value:6} {what} (at most {rules[what]})")
     print(f"{len(bodies):6} functions, {len(by_size)} classes; the largest:")

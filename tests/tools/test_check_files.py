@@ -17,6 +17,8 @@ RULE: dict[str, Any] = {
     "longer": {"src/long.cpp": "a table"},
     "words": {"bcast": "broadcast"},
     "fewer": {"told": 2},
+    "pages": {"docs/*.md": 3, "docs/decisions/*.md": 2},
+    "longer_pages": {"docs/long.md": "a list"},
     "folders": {
         "bench/results": {"megabytes": 2, "refused": [".png"], "instead": "draw it elsewhere"}
     },
@@ -99,3 +101,20 @@ def test_the_weight_is_that_of_files_which_git_knows_or_would_add(tmp_path: Path
 def test_words_that_become_more_are_found(lines: int, faults: int) -> None:
     counts = check_files.count_words("// Told, told.\n// untold\n" * lines, RULE["fewer"])
     assert len(list(check_files.count_faults(counts, RULE))) == faults
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "faults"),
+    [
+        ("docs/a.md", "one two three", 0),
+        ("docs/a.md", "one two three four", 1),
+        ("docs/a.md", "one two three\n<!-- made here -->\nfour\n<!-- /made here -->\n", 0),
+        ("docs/a.md", "one two three\n<!-- made -->\nfour", 1),
+        ("docs/decisions/a.md", "one two three", 1),
+        ("docs/lab/a.md", "one two three four", 0),
+        ("docs/long.md", "one two three four", 0),
+        ("README.md", "one two three four", 0),
+    ],
+)
+def test_a_page_with_too_many_words_is_found(path: str, text: str, faults: int) -> None:
+    assert len(list(check_files.page_faults(path, text, RULE))) == faults

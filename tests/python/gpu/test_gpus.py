@@ -21,7 +21,6 @@ import sennit
 from sennit import _core
 from test_gpu_nodes import run_on_nodes
 
-
 ROOT = Path(__file__).resolve().parents[3]
 
 
