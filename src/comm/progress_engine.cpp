@@ -83,7 +83,7 @@ std::shared_ptr<ProgressEngine> ProgressEngine::of_this_thread() {
 void ProgressEngine::attach(const std::shared_ptr<Communicator>& comm) {
   const auto& peers = comm->world().peers();
   const int cores = peers.usable_cores();
-  const int crowd = (peers.local_ranks() + cores - 1) / cores;
+  const int crowd = (peers.ranks_of_machine() + cores - 1) / cores;
   const std::scoped_lock guard(mutex_);
   comms_.push_back({.comm = comm, .crowd = crowd});
   has_rails_ = has_rails_ || comm->calls().rails() != nullptr;

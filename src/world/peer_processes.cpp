@@ -14,9 +14,9 @@ bool PeerProcesses::is_local(int rank) const {
   return member(rank).node == member(membership_.identity.rank).node;
 }
 
-int PeerProcesses::local_ranks() const {
-  const int here = member(membership_.identity.rank).node;
-  return static_cast<int>(std::ranges::count(membership_.members, here, &Member::node));
+int PeerProcesses::ranks_of_machine() const {
+  const int here = member(membership_.identity.rank).machine;
+  return static_cast<int>(std::ranges::count(membership_.members, here, &Member::machine));
 }
 
 std::vector<int> PeerProcesses::dead() const {
@@ -53,10 +53,11 @@ bool PeerProcesses::is_dead(int rank) const {
 }
 
 int PeerProcesses::usable_cores() const {
+  const int here = member(membership_.identity.rank).machine;
   std::vector<pid_t> pids;
   for (int rank = 0; std::cmp_less(rank, membership_.members.size()); ++rank) {
-    if (is_local(rank)) {
-      pids.push_back(member(rank).pid);
+    if (member(rank).machine == here) {
+      pids.push_back(is_local(rank) ? member(rank).pid : member(rank).pid_there);
     }
   }
   return sennit::usable_cores(pids);

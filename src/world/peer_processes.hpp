@@ -17,10 +17,10 @@ class PeerProcesses {
       : membership_(membership), lines_(lines) {}
 
   [[nodiscard]] bool is_local(int rank) const;
-  // How many ranks this node has.
-  [[nodiscard]] int local_ranks() const;
-  // On which any rank of this node may run. Launchers often bind each rank to a core of its own, so
-  // one rank's cores alone say little.
+  // How many ranks this machine has, on whatever nodes.
+  [[nodiscard]] int ranks_of_machine() const;
+  // On which any of them may run. Launchers often bind each rank to a core of its own, so one
+  // rank's cores alone say little.
   [[nodiscard]] int usable_cores() const;
 
   // The ranks whose process has ended; one system call for all. A thread of this process never is

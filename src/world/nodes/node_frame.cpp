@@ -6,7 +6,7 @@
 namespace sennit {
 namespace {
 
-constexpr std::size_t kPlaceBytes = 4 + 4 + 2 + kMaxHostNameBytes + 2 + kMaxHostAddress;
+constexpr std::size_t kPlaceBytes = 4 + 4 + 4 + 2 + kMaxHostNameBytes + 2 + kMaxHostAddress;
 static_assert(6 + kPlacesAFrame * kPlaceBytes <= kMaxNodePayload);
 static_assert(6 + kRailsAFrame * (2 + kMaxRailAddress) <= kMaxNodePayload);
 
@@ -20,6 +20,7 @@ std::string encode_node_hello(const NodeHello& hello) {
   WireWriter out;
   out.number<std::int32_t>(hello.pid);
   out.text(hello.node);
+  out.text(hello.machine);
   out.bytes(encode_hello(hello.hello));
   return out.take();
 }
@@ -29,7 +30,9 @@ std::optional<NodeHello> decode_node_hello(std::string_view payload) {
   NodeHello result;
   result.pid = in.number<std::int32_t>();
   result.node = in.text(kMaxNodeName);
-  const std::size_t before = sizeof(std::int32_t) + sizeof(std::uint16_t) + result.node.size();
+  result.machine = in.text(kMaxNodeName);
+  const std::size_t before =
+      sizeof(std::int32_t) + 2 * sizeof(std::uint16_t) + result.node.size() + result.machine.size();
   if (!in.good() || result.pid < 0) {
     return std::nullopt;
   }
@@ -47,6 +50,7 @@ std::string encode_places(const PlaceBatch& batch) {
   out.number(static_cast<std::uint16_t>(batch.places.size()));
   for (const Place& place : batch.places) {
     out.number<std::int32_t>(place.node);
+    out.number<std::int32_t>(place.machine);
     out.number<std::int32_t>(place.pid);
     out.text(place.host);
     out.text(place.address);
@@ -65,11 +69,14 @@ std::optional<PlaceBatch> decode_places(std::string_view payload) {
   for (int index = 0; index < count && in.good(); ++index) {
     Place place;
     place.node = in.number<std::int32_t>();
+    place.machine = in.number<std::int32_t>();
     place.pid = in.number<std::int32_t>();
     place.host = in.text(kMaxHostNameBytes);
     place.address = in.text(kMaxHostAddress);
-    // A node has the number of nodes below it, and no more of these than ranks.
-    if (place.node < 0 || place.node > batch.first_rank + index || place.pid < 0) {
+    // A node has the number of nodes below it, and no more of these than ranks; so has a machine.
+    const int most = batch.first_rank + index;
+    if (place.node < 0 || place.node > most || place.machine < 0 || place.machine > most ||
+        place.pid < 0) {
       return std::nullopt;
     }
     batch.places.push_back(std::move(place));

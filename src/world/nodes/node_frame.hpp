@@ -36,12 +36,14 @@ inline constexpr int kRailsAFrame = 15;
 
 struct NodeHello {
   Hello hello;
-  pid_t pid = 0;     // on its own machine
-  std::string node;  // equal for ranks that can share memory
+  pid_t pid = 0;        // on its own machine
+  std::string node;     // equal for ranks that can share memory
+  std::string machine;  // equal for ranks that see each other's processes
 };
 
 struct Place {
   int node = 0;
+  int machine = 0;
   pid_t pid = 0;
   std::string host;
   std::string address;  // of the machine as rank 0 sees it; empty for rank 0's own

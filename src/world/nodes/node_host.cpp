@@ -316,11 +316,18 @@ void NodeHost::on_lost(Guest& guest) {
 }
 
 void NodeHost::send_places() {
-  std::map<std::string, int> nodes;
+  using Numbers = std::map<std::string, int>;
+  Numbers nodes;
+  Numbers machines;
+  const auto number_of = [](const std::string& name, Numbers& known) {
+    return known.emplace(name, static_cast<int>(known.size())).first->second;
+  };
   for (const Seat& seat : seats_) {
-    const auto number = static_cast<int>(nodes.size());
-    const int node = nodes.emplace(seat.hello.node, number).first->second;
-    places_.push_back({node, seat.hello.pid, seat.hello.hello.host, seat.address});
+    places_.push_back({.node = number_of(seat.hello.node, nodes),
+                       .machine = number_of(seat.hello.machine, machines),
+                       .pid = seat.hello.pid,
+                       .host = seat.hello.hello.host,
+                       .address = seat.address});
   }
   for (int first = 0; first < size_; first += kPlacesAFrame) {
     const int last = std::min(size_, first + kPlacesAFrame);

@@ -21,6 +21,25 @@ namespace {
 
 constexpr int kSpareDescriptors = 16;
 
+// Containers, and machines restored from one snapshot, have the same.
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string text;
+  std::getline(file, text);
+  return text;
+}
+
+ino_t inode_of(const char* path) {
+  struct stat found{};
+  return ::stat(path, &found) == 0 ? found.st_ino : 0;
+}
+
+// Ranks that have the same kernel and see each other's processes share its cores, whatever nodes
+// they are on.
+std::string machine_name() {
+  return fmt::format("{}|{}", boot_id(), inode_of("/proc/self/ns/pid"));
+}
+
 Status check_options(const Identity& identity, const JoinOptions& options) {
   SENNIT_RETURN_IF_ERROR(check_join(identity, options));
   if (node_name(options.node).size() > kMaxNodeName) {
@@ -48,7 +67,8 @@ Result<NodeRequest> make_request(const Identity& identity,
   }
   return NodeRequest{.hello = {.hello = hello_of(identity, options),
                                .pid = getpid(),
-                               .node = node_name(options.node)},
+                               .node = node_name(options.node),
+                               .machine = machine_name()},
                      .root = std::move(root),
                      .key = key,
                      .deadline = deadline,
@@ -137,6 +157,7 @@ Result<Membership> meet_on_nodes(Side& side,
     Member& member = membership.members[rank];
     member.host = places[rank].host;
     member.node = places[rank].node;
+    member.machine = places[rank].machine;
     member.pid_there = places[rank].pid;
     member.address = places[rank].address;
     member.rail_address = std::move(rails[rank]);
@@ -181,17 +202,10 @@ std::string chosen_node(const std::optional<std::string>& node) {
 void set_node_of_this_thread(std::string node) { node_of_this_thread() = std::move(node); }
 
 std::string node_name(const std::optional<std::string>& node) {
-  // Containers, and machines restored from one snapshot, have the same boot id; so this says which
-  // ranks may share memory, and a Unix socket on which they meet that they do.
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot_id;
-  std::getline(file, boot_id);
-  struct stat network{};
-  static_cast<void>(stat("/proc/self/ns/net", &network));
-  return fmt::format("{}|{}:{}|{}|{}|{}",
-                     boot_id,
-                     network.st_dev,
-                     network.st_ino,
+  // This says which ranks may share memory, and a Unix socket on which they meet that they do.
+  return fmt::format("{}|{}|{}|{}|{}",
+                     boot_id(),
+                     inode_of("/proc/self/ns/net"),
                      geteuid(),
                      env_text("SENNIT_SOCKET_DIR"),
                      chosen_node(node));

@@ -1,6 +1,7 @@
 #include "world/nodes/nodes.hpp"
 
 #include "world/nodes/node_links.hpp"  // IWYU pragma: keep: what a pointer points to
+#include "world/peer_processes.hpp"
 #include "world/rendezvous/join_request.hpp"
 #include "world/rendezvous/testing/rendezvous_fixture.hpp"
 
@@ -56,6 +57,8 @@ TEST_F(Nodes, RanksOfANodeShareMemoryAndKnowTheOthers) {
       const Membership& membership = *results[rank];
       EXPECT_EQ(membership.nodes, static_cast<int>(names.size())) << nodes;
       ASSERT_EQ(membership.members.size(), nodes.size());
+      EXPECT_EQ(PeerProcesses(membership, nullptr).ranks_of_machine(),
+                static_cast<int>(nodes.size()));
       for (std::size_t peer = 0; peer < nodes.size(); ++peer) {
         const Member& member = membership.members[peer];
         const bool is_local = nodes[peer] == nodes[rank];
@@ -260,6 +263,7 @@ TEST_F(Nodes, ProcessesOfANodeHaveEachOthersHandles) {
   ASSERT_TRUE(joined.ok()) << joined.status().message();
   EXPECT_EQ(joined->members[2].pid_there, children[1]);
   EXPECT_EQ(joined->members[2].pid, 0);
+  EXPECT_EQ(PeerProcesses(*joined, nullptr).ranks_of_machine(), kSize);
   for (const pid_t child : children) {
     int state = 0;
     EXPECT_EQ(waitpid(child, &state, 0), child);

@@ -96,6 +96,7 @@ struct Member {
   bool same_process = false;
   ProcessHandle process;       // of no process: same_process and ranks of other nodes
   int node = 0;                // nodes are numbered by their lowest rank
+  int machine = 0;             // nodes may be parts of one, and share its cores
   pid_t pid_there = 0;         // of a rank of another node, as that sees it
   std::string address{};       // of its node as rank 0's sees it; empty on rank 0's own
   std::string rail_address{};  // by JoinOptions::rail_address
