@@ -214,6 +214,18 @@ bool Calls::notice_abort() {
   return true;
 }
 
+// In each round while what runs here may wait for a card, else seldom.
+bool Calls::serves_rails() {
+  if (rails_ == nullptr) {
+    return false;
+  }
+  const WorkQueues::Queue& collectives = queues_.collectives;
+  const bool may_wait = collectives.empty() || !queues_.pairs.empty() ||
+                        !collectives.front()->job || collectives.front()->job->finished() ||
+                        collectives.front()->program->has_rails();
+  return may_wait || ++rounds_ % kRoundsPerRails == 0;
+}
+
 bool Calls::progress() {
   if (is_inherited()) {
     return false;
@@ -225,7 +237,7 @@ bool Calls::progress() {
   if (has_moved) {
     watch_.add_move();
   }
-  bool moved = (rails_ != nullptr && rails_->progress()) || has_moved;
+  bool moved = (serves_rails() && rails_->progress()) || has_moved;
   while (queues_.have_recvs_from_any() && start_matched(inbox_.match_any())) {
     moved = true;
   }

@@ -20,6 +20,9 @@
 
 namespace sennit {
 
+// Where nothing waits for a card: an idle round of one costs more than one of a call.
+inline constexpr unsigned kRoundsPerRails = 16;
+
 class Calls {
  public:
   // Both outlive the calls.
@@ -75,12 +78,14 @@ class Calls {
   bool advance_front(WorkQueues::Queue& queue);
   void fail(const Work& work, const Verdict& verdict);
   void fail_all(const Status& status, const Work* cause);
+  bool serves_rails();
   bool flush_rails(const Work& work);
   [[nodiscard]] Status broken(const Work& work) const;
 
   World& world_;
   CommConfig& config_;
   rail::MirroredRings* rails_ = nullptr;
+  unsigned rounds_ = 0;  // without rails
   std::uint64_t generation_ = fork_generation();
   Status failure_;
   std::atomic<bool> aborted_{false};

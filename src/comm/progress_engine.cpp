@@ -40,9 +40,6 @@ constexpr int kRoundsPerClock = 16;
 // call would go on for as long as its peer empties them.
 constexpr int kMostRoundsWithoutWait = 32;
 
-// An idle round of a card costs more than one of a call.
-constexpr unsigned kRoundsPerRails = 16;
-
 // Rounds of a quick call without a pause between them: as long as a message takes that is on its
 // way, and a pause may take a third of that. Then with pauses, some microseconds in all.
 constexpr int kTightRounds = 200;
