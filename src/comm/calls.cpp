@@ -90,6 +90,14 @@ std::optional<Verdict> find_different_counts(const Work& work, const World& worl
   return find_different_counts(world, view);
 }
 
+bool may_wait_for_rails(const WorkQueues& queues) {
+  if (queues.collectives.empty() || !queues.pairs.empty()) {
+    return true;
+  }
+  const Work& front = *queues.collectives.front();
+  return !front.job || front.job->finished() || front.program->has_rails();
+}
+
 }  // namespace
 
 void Calls::post(std::shared_ptr<Work> work) {
@@ -214,18 +222,6 @@ bool Calls::notice_abort() {
   return true;
 }
 
-// In each round while what runs here may wait for a card, else seldom.
-bool Calls::serves_rails() {
-  if (rails_ == nullptr) {
-    return false;
-  }
-  const WorkQueues::Queue& collectives = queues_.collectives;
-  const bool may_wait = collectives.empty() || !queues_.pairs.empty() ||
-                        !collectives.front()->job || collectives.front()->job->finished() ||
-                        collectives.front()->program->has_rails();
-  return may_wait || ++rounds_ % kRoundsPerRails == 0;
-}
-
 bool Calls::progress() {
   if (is_inherited()) {
     return false;
@@ -237,7 +233,9 @@ bool Calls::progress() {
   if (has_moved) {
     watch_.add_move();
   }
-  bool moved = (serves_rails() && rails_->progress()) || has_moved;
+  const bool serves_rails =
+      rails_ != nullptr && (may_wait_for_rails(queues_) || ++rounds_ % kRoundsPerRails == 0);
+  bool moved = (serves_rails && rails_->progress()) || has_moved;
   while (queues_.have_recvs_from_any() && start_matched(inbox_.match_any())) {
     moved = true;
   }

@@ -78,7 +78,6 @@ class Calls {
   bool advance_front(WorkQueues::Queue& queue);
   void fail(const Work& work, const Verdict& verdict);
   void fail_all(const Status& status, const Work* cause);
-  bool serves_rails();
   bool flush_rails(const Work& work);
   [[nodiscard]] Status broken(const Work& work) const;
 

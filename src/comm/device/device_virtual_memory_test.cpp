@@ -85,8 +85,8 @@ TEST_F(VirtualMemory, OfARankItselfIsNotMapped) {
     std::byte* const out = outgoing_of(rank);
     std::byte* const in = allocate(rank, kLarge);
     const int imports = rank.cuda->calls("import_memory");
-    Calls calls = requested(
-        {send(rank, rank.rank, out, kCount), recv(rank, rank.rank, in, kCount)}, "direct_put");
+    Calls calls = requested({send(rank, rank.rank, out, kCount), recv(rank, rank.rank, in, kCount)},
+                            "direct_put");
     // Alone it would be a copy.
     calls.push_back(send(rank, next_of(rank, kRanks), out, 1));
     calls.push_back(recv(rank, previous_of(rank, kRanks), in + kCount, 1));
