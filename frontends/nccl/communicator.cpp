@@ -7,6 +7,7 @@
 #include "shares.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -59,13 +60,19 @@ bool is_set(const char* variable) {
   return value != nullptr && *value != '\0';
 }
 
-// NCCL takes its variable where the program's config has nothing, and Sennit's own before it.
+// NCCL takes its variable where the program's config has nothing, and Sennit's own before it. A
+// text that is no number is passed over, as NCCL does.
 int most_blocks_of(const Request& request) {
   constexpr int kMost = 256;
-  const char* const variable = std::getenv("NCCL_MAX_CTAS");
-  const bool is_said = request.most_blocks == 0 && variable != nullptr;
-  const int blocks = is_said ? std::atoi(variable) : request.most_blocks;
-  return is_set("SENNIT_DEVICE_BLOCKS") ? 0 : std::clamp(blocks, 0, kMost);
+  if (is_set("SENNIT_DEVICE_BLOCKS")) {
+    return 0;
+  }
+  int blocks = request.most_blocks;
+  if (const char* const variable = std::getenv("NCCL_MAX_CTAS");
+      blocks == 0 && variable != nullptr) {
+    std::from_chars(variable, variable + std::strlen(variable), blocks);
+  }
+  return std::clamp(blocks, 0, kMost);
 }
 
 bool is_host() {
