@@ -256,7 +256,8 @@ class Rank {
     for (float** buffer : {&registered_.send, &registered_.recv}) {
       *buffer = static_cast<float*>(rival_->allocate(bytes));
       void* handle = nullptr;
-      require(!is_registered() || sennit_comm_register(comm_, *buffer, bytes, &handle) == SENNIT_OK,
+      require(!is_registered() ||
+                  sennit_comm_register_symmetric(comm_, *buffer, bytes, &handle) == SENNIT_OK,
               "registering");
     }
     for (float* buffer : {plain_.send, registered_.send}) {

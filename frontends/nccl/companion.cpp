@@ -148,6 +148,14 @@ ncclResult_t end_nvidias_window(ncclComm_t comm, ncclWindow_t window) {
   return answer_of("ncclCommWindowDeregister", ended, comm->companion);
 }
 
+ncclResult_t register_here(
+    ncclComm_t comm, void* buffer, std::size_t bytes, int flags, void** registration) {
+  const bool is_symmetric = (flags & SENNIT_NCCL_WIN_COLL_SYMMETRIC) != 0;
+  return result_of(is_symmetric
+                       ? sennit_comm_register_symmetric(comm->comm, buffer, bytes, registration)
+                       : sennit_comm_register(comm->comm, buffer, bytes, registration));
+}
+
 // Takes the library's registration along, for collectives on the window's memory.
 ncclResult_t make_nvidias_window(
     ncclComm_t comm, void* buffer, std::size_t bytes, ncclWindow_t* window, int flags) {
@@ -160,8 +168,7 @@ ncclResult_t make_nvidias_window(
     return answer_of("ncclCommWindowRegister", made, comm->companion);
   }
   void* registration = nullptr;
-  const ncclResult_t registered =
-      result_of(sennit_comm_register(comm->comm, buffer, bytes, &registration));
+  const ncclResult_t registered = register_here(comm, buffer, bytes, flags, &registration);
   if (registered != ncclSuccess) {
     end_nvidias_window(comm, theirs);
     return registered;
@@ -276,8 +283,7 @@ ncclResult_t make_window(
                      "communicators cannot use: SENNIT_NCCL_FALLBACK_LIB is not set on all ranks");
   }
   void* registration = nullptr;
-  const ncclResult_t registered =
-      result_of(sennit_comm_register(comm->comm, buffer, bytes, &registration));
+  const ncclResult_t registered = register_here(comm, buffer, bytes, flags, &registration);
   *window = static_cast<ncclWindow_t>(registration);
   return registered;
 }

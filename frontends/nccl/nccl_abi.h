@@ -86,6 +86,7 @@ typedef struct {
 #define SENNIT_NCCL_CONFIG_UNDEFINED INT_MIN
 #define SENNIT_NCCL_SPLIT_NO_COLOR (-1)
 #define SENNIT_NCCL_SHRINK_ABORT 0x01
+#define SENNIT_NCCL_WIN_COLL_SYMMETRIC 0x01
 
 ncclResult_t ncclGetVersion(int* version);
 const char* ncclGetErrorString(ncclResult_t result);

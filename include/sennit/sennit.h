@@ -278,11 +278,22 @@ SENNIT_API sennit_status_t sennit_mem_free(void* pointer);
 /* Hint: calls will receive in this buffer. One rank alone may register. GPU ranks advertise the
  * buffer to their peers without blocking; each peer maps it in its next call that is not under
  * stream capture, and large transfers then write into it directly, also the first one. Host ranks
- * ignore it. Deregistering has no effect: peers unmap memory after it has been freed. */
+ * ignore it. Deregistering it has no effect: peers unmap memory after it has been freed. */
 SENNIT_API sennit_status_t sennit_comm_register(sennit_comm_t comm,
                                                 void* pointer,
                                                 size_t bytes,
                                                 void** handle);
+/* Registers memory of all ranks, and tells peers of it as sennit_comm_register does. All ranks
+ * register in the same order and the same number of bytes; the call does not block. The program
+ * promises that if the output (recv) of a collective lies in the memory on one rank, it does on
+ * all, at the same offset. GPU ranks then know each other's outputs, so calls by copy engines
+ * return without waiting on the host for the other ranks, but for the first one in each memory,
+ * which learns where it lies. All ranks deregister between the same two calls, before any of them
+ * frees the memory. */
+SENNIT_API sennit_status_t sennit_comm_register_symmetric(sennit_comm_t comm,
+                                                          void* pointer,
+                                                          size_t bytes,
+                                                          void** handle);
 SENNIT_API sennit_status_t sennit_comm_deregister(sennit_comm_t comm, void* handle);
 
 /* ---- Operators ------------------------------------------------------------------------------ */
@@ -350,9 +361,11 @@ typedef struct sennit_call_options_t {
                             take, and for a lossy one in a reproducible call */
   int32_t tag;           /* of a send or recv, see there; not negative. Host ranks of one node */
   const sennit_rms_norm_t* rms_norm; /* of an all_reduce; read before the call returns */
+  int32_t device_blocks;             /* GPU ranks: most thread blocks of this call; 0: those of the
+                                        communicator. Beyond them it has no effect */
 } sennit_call_options_t;
 #define SENNIT_CALL_OPTIONS_INITIALIZER \
-  {sizeof(sennit_call_options_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+  {sizeof(sennit_call_options_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 SENNIT_API sennit_status_t sennit_all_reduce(const void* send,
                                              void* recv,

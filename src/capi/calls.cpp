@@ -50,13 +50,21 @@ Result<RmsNorm> read_rms_norm(const sennit_rms_norm_t& given) {
 }
 
 Status set_request(const sennit_call_options_t& options, Operation& operation) {
+  if (options.device_blocks < 0 || options.device_blocks > CommConfig::kMostDeviceBlocks) {
+    return fail(Code::kInvalidArgument,
+                "device_blocks of a call is {}; it is from 1 to {}, or 0 for those of the "
+                "communicator",
+                options.device_blocks,
+                CommConfig::kMostDeviceBlocks);
+  }
   const auto text = [](const char* value) { return std::string(value == nullptr ? "" : value); };
   operation.request = {.algorithm = text(options.algorithm),
                        .path = text(options.path),
                        .protocol = text(options.protocol),
                        .tile_bytes = options.tile_bytes,
                        .rank_order = options.reproducible != 0,
-                       .codec = text(options.codec)};
+                       .codec = text(options.codec),
+                       .device_blocks = options.device_blocks};
   operation.deadline_s = options.deadline_s;
   operation.tag = options.tag;
   if (options.rms_norm != nullptr) {
@@ -174,7 +182,8 @@ bool is_plain(const sennit_call_options_t* options) {
          (options->struct_size == sizeof(*options) && options->algorithm == nullptr &&
           options->path == nullptr && options->protocol == nullptr && options->tile_bytes == 0 &&
           options->reproducible == 0 && options->codec == nullptr && options->deadline_s == 0 &&
-          options->work == nullptr && options->tag == 0 && options->rms_norm == nullptr);
+          options->work == nullptr && options->tag == 0 && options->rms_norm == nullptr &&
+          options->device_blocks == 0);
 }
 
 // Most calls are like one that was made before.

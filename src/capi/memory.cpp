@@ -47,6 +47,11 @@ Result<void*> allocate_on(int device, std::size_t bytes) {
   return memory;
 }
 
+Status check_registration(sennit_comm_t comm, void** handle) {
+  SENNIT_RETURN_IF_ERROR(check_comm(comm));
+  return handle == nullptr ? fail(Code::kInvalidArgument, "the result pointer is NULL") : Status();
+}
+
 }  // namespace
 }  // namespace sennit
 
@@ -90,10 +95,7 @@ sennit_status_t sennit_comm_register(sennit_comm_t comm,
                                      size_t bytes,
                                      void** handle) {
   return guard([&]() -> Status {
-    SENNIT_RETURN_IF_ERROR(check_comm(comm));
-    if (handle == nullptr) {
-      return fail(Code::kInvalidArgument, "the result pointer is NULL");
-    }
+    SENNIT_RETURN_IF_ERROR(check_registration(comm, handle));
     if (comm->device != nullptr) {
       comm->device->expect_use_of(pointer, bytes);
     }
@@ -102,8 +104,31 @@ sennit_status_t sennit_comm_register(sennit_comm_t comm,
   });
 }
 
-sennit_status_t sennit_comm_deregister(sennit_comm_t comm, void* /*handle*/) {
-  return guard([&]() -> Status { return check_comm(comm); });
+sennit_status_t sennit_comm_register_symmetric(sennit_comm_t comm,
+                                               void* pointer,
+                                               size_t bytes,
+                                               void** handle) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_registration(comm, handle));
+    *handle = pointer;
+    if (comm->device != nullptr) {
+      // A number, which no pointer of sennit_comm_register equals: page 0 has no memory.
+      if (const std::uint64_t number = comm->device->add_symmetric(pointer, bytes); number != 0) {
+        *handle = reinterpret_cast<void*>(static_cast<std::uintptr_t>(number));
+      }
+    }
+    return {};
+  });
+}
+
+sennit_status_t sennit_comm_deregister(sennit_comm_t comm, void* handle) {
+  return guard([&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(check_comm(comm));
+    if (comm->device != nullptr) {
+      comm->device->remove_symmetric(reinterpret_cast<std::uintptr_t>(handle));
+    }
+    return {};
+  });
 }
 
 }  // extern "C"

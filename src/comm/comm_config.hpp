@@ -30,6 +30,7 @@ struct CommConfig {
   std::int64_t slot_bytes = 0;  // 0: by the number of ranks
   int slots = 0;                // 0: by the number of ranks
   int ports = 4;
+  static constexpr int kMostDeviceBlocks = 256;
   int device_blocks = 128;            // of a call on a GPU, at most
   int device_group = 0;               // ranks that path nvlink may join; 0: all
   std::string gpu_profile;            // file; empty: that of the GPU's model

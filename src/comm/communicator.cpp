@@ -79,7 +79,7 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                 full.slots,
                 full.slot_bytes);
   }
-  if (full.device_blocks < 1 || full.device_blocks > 256) {
+  if (full.device_blocks < 1 || full.device_blocks > CommConfig::kMostDeviceBlocks) {
     return fail(
         Code::kInvalidArgument, "device_blocks must lie in 1..256; it is {}", full.device_blocks);
   }

@@ -2,7 +2,7 @@
 // plan into a stream, whatever the engine.
 //
 //   SENNIT_ASSIGN_OR_RETURN(Executable* const executable, executables.find(operation, choice));
-//   ledger.report(words_of(operation, executable->hash()));
+//   ledger.report(words_of(operation, executable->hash_of(operation)));
 //   SENNIT_ASSIGN_OR_RETURN(const Lack lack, executable->enqueue(call));
 //
 // An engine adds a folder with a class of its own, and a row in exec/executables.cpp.
@@ -69,6 +69,10 @@ class Executable {
   [[nodiscard]] const ProvedPlan& proved() const { return proved_; }
   [[nodiscard]] const Plan& plan() const { return *proved_.plan; }
   [[nodiscard]] std::uint64_t hash() const { return proved_.hash; }
+  // What has to be the same on all ranks for this call: more than the plan where they rely on it.
+  [[nodiscard]] virtual std::uint64_t hash_of(const Operation& /*operation*/) const {
+    return hash();
+  }
   // Whether the plan also holds where some ranks, or all, work in place.
   [[nodiscard]] bool may_be_in_place() const { return proved_.proof.in_place; }
   // Whether the input and the output of every rank have to be separate buffers, so that the plan is

@@ -26,8 +26,12 @@ struct CallRequest {
   // ranks: what `reproducible` and some operators need. Whether a schedule does is the proof's
   // word.
   bool rank_order = false;
-  std::string codec;  // "q8", of a type that it takes; empty or "none": none
+  std::string codec;      // "q8", of a type that it takes; empty or "none": none
+  int device_blocks = 0;  // most thread blocks of its kernels; 0: those of the communicator
 
+  [[nodiscard]] int within(int blocks) const {
+    return device_blocks == 0 ? blocks : std::min(blocks, device_blocks);
+  }
   [[nodiscard]] bool wants_codec() const { return !codec.empty() && codec != "none"; }
   [[nodiscard]] bool name_a_way() const { return !path.empty() || !protocol.empty(); }
 

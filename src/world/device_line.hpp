@@ -35,6 +35,15 @@ struct BufferOffer {
   MemoryHandle handle{};         // for those who map it
 };
 
+// A place in memory that all ranks have registered together (memory/symmetric_memory.hpp).
+struct WindowPlace {
+  std::uint64_t window = 0;  // its number; 0: in none
+  std::uint64_t offset = 0;
+  std::uint64_t window_bytes = 0;
+
+  bool operator==(const WindowPlace&) const = default;
+};
+
 // One rank's part in agreeing about one call (exec/stream/agreement.hpp). Plain fields are written
 // before the number that announces them.
 struct AgreementLine {
@@ -47,6 +56,7 @@ struct AgreementLine {
   BufferOffer input;
   BufferOffer output;
   BufferOffer staging;
+  WindowPlace place;                   // of the output
   decltype(Scaling::scalar) scalar{};  // what premul_sum multiplies this rank's input by
   std::array<std::uint64_t, kMaxRetired> retired{};  // allocations that are no more; 0: none
 };

@@ -275,9 +275,21 @@ BufferNeeds buffer_needs(const Operation& op, int rank, int ranks) {
   return needs;
 }
 
+namespace {
+
+// Of a call that asks for few thread blocks, other packets come from each of them.
+std::uint64_t hash_within(const CallRequest& request, std::uint64_t plan_hash) {
+  return plan_hash == CallWords::kRefused || request.device_blocks == 0
+             ? plan_hash
+             : mix(plan_hash + static_cast<std::uint64_t>(request.device_blocks));
+}
+
+}  // namespace
+
 CallWords words_of(const Operation& operation,
                    std::uint64_t plan_hash,
                    std::optional<Codec> codec) {
+  plan_hash = hash_within(operation.request, plan_hash);
   if (operation.stands_for) {
     CallWords words = *operation.stands_for;
     words.plan_hash = plan_hash;

@@ -36,7 +36,7 @@ IS(offsetof(sennit_config_t, reproducible), 60);
 IS(offsetof(sennit_config_t, codec), 120);
 IS(offsetof(sennit_config_t, device_blocks), 128);
 
-IS(sizeof(sennit_call_options_t), 88);
+IS(sizeof(sennit_call_options_t), 96);
 IS(offsetof(sennit_call_options_t, algorithm), 8);
 IS(offsetof(sennit_call_options_t, tile_bytes), 32);
 IS(offsetof(sennit_call_options_t, work), 48);
@@ -44,6 +44,7 @@ IS(offsetof(sennit_call_options_t, reproducible), 56);
 IS(offsetof(sennit_call_options_t, codec), 64);
 IS(offsetof(sennit_call_options_t, tag), 72);
 IS(offsetof(sennit_call_options_t, rms_norm), 80);
+IS(offsetof(sennit_call_options_t, device_blocks), 88);
 
 IS(sizeof(sennit_rms_norm_t), 56);
 IS(offsetof(sennit_rms_norm_t, row_elements), 8);

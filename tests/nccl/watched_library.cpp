@@ -45,14 +45,14 @@ sennit_status_t sennit_comm_split(
       comm, color, key, result, config);
 }
 
-sennit_status_t sennit_comm_register(sennit_comm_t comm,
-                                     void* buffer,
-                                     size_t bytes,
-                                     void** handle) {
+sennit_status_t sennit_comm_register_symmetric(sennit_comm_t comm,
+                                               void* buffer,
+                                               size_t bytes,
+                                               void** handle) {
   if (buffer != nullptr && buffer == failing) {
     return SENNIT_SYSTEM_ERROR;
   }
-  return library<decltype(sennit_comm_register)>("sennit_comm_register")(
+  return library<decltype(sennit_comm_register_symmetric)>("sennit_comm_register_symmetric")(
       comm, buffer, bytes, handle);
 }
 

@@ -170,9 +170,10 @@ std::unique_ptr<Comm> shrink(Comm& parent, const std::vector<int>& excluded, con
   });
 }
 
-std::uintptr_t register_buffer(Comm& comm, const Buffer& buffer) {
+std::uintptr_t register_buffer(Comm& comm, const Buffer& buffer, bool symmetric) {
+  const auto function = symmetric ? sennit_comm_register_symmetric : sennit_comm_register;
   void* handle = nullptr;
-  check(sennit_comm_register(comm.get(), buffer.data(), buffer.nbytes(), &handle));
+  check(function(comm.get(), buffer.data(), buffer.nbytes(), &handle));
   return reinterpret_cast<std::uintptr_t>(handle);
 }
 
@@ -294,7 +295,7 @@ void bind_comm(nb::module_& module) {
       .def_prop_ro("state", [](const Comm& comm) { return static_cast<int>(comm.state()); })
       .def("split", &split, nb::arg("color"), nb::arg("key"), nb::arg("config"))
       .def("shrink", &shrink, nb::arg("excluded"), nb::arg("config"))
-      .def("register", &register_buffer, nb::arg("buffer"))
+      .def("register", &register_buffer, nb::arg("buffer"), nb::arg("symmetric"))
       .def("deregister", &deregister, nb::arg("handle"))
       .def("release", [](Comm& comm) { return reinterpret_cast<std::uintptr_t>(comm.release()); })
       .def("abort", &Comm::abort)

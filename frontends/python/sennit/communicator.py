@@ -557,9 +557,18 @@ class Communicator:
                 raise _core.InvalidArgument(f"shrink: {rank} is no rank")
         return Communicator(self._handle.shrink(without, config), name, config)
 
-    def register(self, buffer: Any) -> Registration:
-        """Say that the buffer will be used often, as long as the registration lives."""
-        return Registration(self._handle, _core.Buffer(buffer, "buffer", writable=False))
+    def register(self, buffer: Any, *, symmetric: bool = False) -> Registration:
+        """Say that the buffer will be used often, as long as the registration lives.
+
+        Args:
+            buffer: Memory that calls will receive in.
+            symmetric: All ranks register buffers of this size, in the same order, and promise that
+                an output that lies in one of them on some rank does so on all, at the same offset.
+                Calls by copy engines then do not wait on the host for other ranks. All ranks end
+                the registration between the same two calls.
+        """
+        known = _core.Buffer(buffer, "buffer", writable=False)
+        return Registration(self._handle, known, symmetric)
 
     def abort(self) -> None:
         """End all waiting, here and on the other ranks, with `Aborted`.

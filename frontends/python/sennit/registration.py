@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 class Registration:
     """A buffer that a communicator knows; ends with `close()` or the end of a `with` block."""
 
-    def __init__(self, handle: _core.Comm, buffer: _core.Buffer) -> None:
+    def __init__(self, handle: _core.Comm, buffer: _core.Buffer, symmetric: bool) -> None:
         """Register the buffer."""
         self._comm = handle
         self._buffer: _core.Buffer | None = buffer
-        self._registration = handle.register(buffer)
+        self._registration = handle.register(buffer, symmetric)
 
     def close(self) -> None:
         """End the registration; more than once is allowed."""

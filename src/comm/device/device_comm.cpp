@@ -2,6 +2,7 @@
 
 #include "comm/call_codec.hpp"
 #include "comm/device/gpu_arguments.hpp"
+#include "exec/stream/copy_engines.hpp"
 #include "memory/message_puts.hpp"
 #include "world/call_ledger.hpp"
 
@@ -164,7 +165,7 @@ Status DeviceComm::collective(const Call& call) {
       return refusal;
     }
     if (!candidates.is_reported) {
-      context_->ledger().report(words_of(op, executable->hash()));
+      context_->ledger().report(words_of(op, executable->hash_of(op)));
       candidates.is_reported = true;
     }
     const Result<Lack> enqueued = executable->enqueue(gpu_call(op, call.stream));
@@ -345,6 +346,20 @@ void DeviceComm::expect_use_of(void* memory, std::size_t bytes) {
   const DeviceScope scope(driver_, device_);
   if (scope.status().ok()) {
     context_->message_puts()->announce_to_all(static_cast<std::byte*>(memory), bytes);
+  }
+}
+
+std::uint64_t DeviceComm::add_symmetric(void* memory, std::size_t bytes) {
+  expect_use_of(memory, bytes);
+  CopyEngines* const engines = context_->copy_engines();
+  return engines == nullptr
+             ? 0
+             : engines->symmetric_memory().add(static_cast<std::byte*>(memory), bytes);
+}
+
+void DeviceComm::remove_symmetric(std::uint64_t number) {
+  if (CopyEngines* const engines = context_->copy_engines(); engines != nullptr) {
+    engines->symmetric_memory().remove(number);
   }
 }
 

@@ -40,6 +40,8 @@ class DeviceComm final : public GpuComm, private CallGuard {
   Status enqueue(std::span<const Call> calls) override;
   [[nodiscard]] const ProvedPlan* last_plan() const override { return last_plan_; }
   void expect_use_of(void* memory, std::size_t bytes) override;
+  std::uint64_t add_symmetric(void* memory, std::size_t bytes) override;
+  void remove_symmetric(std::uint64_t number) override;
   [[nodiscard]] Status failure() override { return watch_->failure(); }
   [[nodiscard]] Status trouble() override { return watch_->trouble(); }
   Result<std::unique_ptr<CompletionEvent>> completion_in(void* stream) override {

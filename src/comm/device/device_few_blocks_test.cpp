@@ -260,6 +260,33 @@ TEST_F(FewBlocks, AreReplayedFromGraphs) {
   });
 }
 
+// Of all that SMs run; a send and a recv have a thread block each in any case.
+TEST_F(FewBlocks, AreWhatACallAsksFor) {
+  run([&](Rank& rank) {
+    for (const Collective collective : {Collective::kAllGather, Collective::kAllToAll}) {
+      Operation op = make(rank, collective);
+      for (const int most : {200, 6, 4}) {
+        op.request.device_blocks = most;
+        call_and_check(rank, op);
+        EXPECT_LE(launched(rank), static_cast<unsigned>(most)) << name(collective);
+        map_buffers(rank, op);
+        call_and_check(rank, op);
+        EXPECT_LE(launched(rank), static_cast<unsigned>(most)) << name(collective);
+      }
+    }
+  });
+}
+
+TEST_F(FewBlocks, AreTheSameOnAllRanksOrNamedAsAMismatch) {
+  run([&](Rank& rank) {
+    Operation op = make(rank, Collective::kAllGather);
+    op.request.device_blocks = rank.rank == 0 ? 4 : 5;
+    (void)rank.call(op);
+    EXPECT_EQ(failure_of(rank).code(), Code::kMismatch);
+    meet();
+  });
+}
+
 TEST_F(FewBlocks, LeaveAtTheDeadline) {
   options_.deadline_s = 2;
   run([&](Rank& rank) {

@@ -39,6 +39,10 @@ class GpuComm {
   // A hint: this buffer will be a receive destination. Advertised to all peers without blocking;
   // each peer maps it during its next call that is not under stream capture.
   virtual void expect_use_of(void* memory, std::size_t bytes) = 0;
+  // Memory of all ranks (memory/symmetric_memory.hpp). Its number; 0: nothing relies on it here.
+  virtual std::uint64_t add_symmetric(void* memory, std::size_t bytes) = 0;
+  // Of a number that is none, nothing.
+  virtual void remove_symmetric(std::uint64_t number) = 0;
 
   // Why the communicator has failed; ok while it works.
   [[nodiscard]] virtual Status failure() = 0;

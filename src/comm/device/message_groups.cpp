@@ -279,15 +279,16 @@ Status MessageGroups::enqueue_messages(const std::vector<Message>& messages, voi
       }
     }
     if (const sm::ByteRange range = message.range_of_kernels(); range.length > 0) {
-      of_kernels.push_back({.operation = &op,
-                            .peer = op.peer,
-                            .is_send = op.is_send,
-                            .range = range,
-                            .packets = message.choice.packets,
-                            .takes_part = message.choice.put_hash != 0,
-                            .fingerprint = fingerprint_of(words_of(op, message.word_of_kernels())),
-                            .deadline_ns = message.call.deadline_ns(),
-                            .block_limit = context_.kernels().limits.blocks_of_send()});
+      of_kernels.push_back(
+          {.operation = &op,
+           .peer = op.peer,
+           .is_send = op.is_send,
+           .range = range,
+           .packets = message.choice.packets,
+           .takes_part = message.choice.put_hash != 0,
+           .fingerprint = fingerprint_of(words_of(op, message.word_of_kernels())),
+           .deadline_ns = message.call.deadline_ns(),
+           .block_limit = context_.kernels().limits.within(op.request).blocks_of_send()});
     }
   }
   const auto launch = [&] {

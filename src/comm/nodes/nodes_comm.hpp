@@ -38,6 +38,9 @@ class NodesComm final : public GpuComm {
   [[nodiscard]] int device() const override { return device_; }
   Status enqueue(std::span<const Call> calls) override;
   void expect_use_of(void* memory, std::size_t bytes) override;
+  // Parts of a call lie at other offsets on each rank.
+  std::uint64_t add_symmetric(void* memory, std::size_t bytes) override;
+  void remove_symmetric(std::uint64_t /*number*/) override {}
   [[nodiscard]] Status failure() override;
   [[nodiscard]] Status trouble() override;
   Result<std::unique_ptr<CompletionEvent>> completion_in(void* stream) override {

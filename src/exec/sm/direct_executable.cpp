@@ -76,7 +76,8 @@ Status DirectExecutable::launch_norming(const GpuCall& call, const DirectCall& d
   SENNIT_ASSIGN_OR_RETURN(
       const void* const kernel,
       context_.kernels.normer(norming_kernel(call.operation.dtype), call.stream));
-  const int most = std::min(context_.limits.blocks, context_.memory.shape().ll_blocks);
+  const int most = std::min(context_.limits.within(call.operation.request).blocks,
+                            context_.memory.shape().ll_blocks);
   return context_.driver.launch(
       kernel,
       {.blocks = static_cast<unsigned>(std::min<std::int64_t>(most, norm.row_count)),
@@ -87,8 +88,8 @@ Status DirectExecutable::launch_norming(const GpuCall& call, const DirectCall& d
 
 Result<Lack> DirectExecutable::enqueue(const GpuCall& call) {
   const Operation& op = call.operation;
-  const DirectCall direct =
-      direct_call_of(program_, packets_, call, hash(), context_.limits.blocks, context_);
+  const DirectCall direct = direct_call_of(
+      program_, packets_, call, hash(), context_.limits.within(op.request).blocks, context_);
   if (normalises(op)) {
     SENNIT_RETURN_IF_ERROR(launch_norming(call, direct));
     return Lack::kNothing;

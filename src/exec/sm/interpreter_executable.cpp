@@ -53,7 +53,10 @@ Status InterpreterExecutable::refuses(const Operation& operation) const {
                 ranks);
   }
   // What has no room has none on any rank: no reason to give the communicator up.
-  return tiling_of(plan().problem(), elements_of(operation), context_.limits.steps, *program_)
+  return tiling_of(plan().problem(),
+                   elements_of(operation),
+                   context_.limits.within(operation.request).steps,
+                   *program_)
       .status();
 }
 
@@ -78,7 +81,8 @@ Result<Lack> InterpreterExecutable::enqueue(const GpuCall& call) {
   steps.deadline_ns = call.deadline_ns();
   steps.scalar = op.scaling.scalar;
   steps.scalar_on_device = static_cast<const std::byte*>(op.scalar_on_device);
-  SENNIT_RETURN_IF_ERROR(bind(plan().problem(), elements_of(op), context_.limits.steps, steps));
+  SENNIT_RETURN_IF_ERROR(
+      bind(plan().problem(), elements_of(op), context_.limits.within(op.request).steps, steps));
   constexpr auto kKind = KernelKind::kSteps;
   const void* kernel = moving_kernel(kKind);
   if (is_reduction(op.collective)) {

@@ -8,6 +8,7 @@
 #include "memory/device_memory.hpp"
 #include "memory/fifo_plan.hpp"
 #include "schedule/plan.hpp"
+#include "select/select.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -23,6 +24,14 @@ struct KernelLimits {
   static KernelLimits of(const DeviceMemory& memory);
   // Of `ranks` with a GPU each, whose kernels may have so many blocks.
   static KernelLimits described(int ranks, bool has_nvlink, int blocks);
+
+  // Of a call that asks for fewer.
+  [[nodiscard]] KernelLimits within(const CallRequest& request) const {
+    KernelLimits limits = *this;
+    limits.blocks = request.within(blocks);
+    limits.steps.blocks = request.within(steps.blocks);
+    return limits;
+  }
 
   // For ranges, or messages, of up to `longest_bytes`.
   [[nodiscard]] Geometry grid_of_call(std::int64_t longest_bytes, Packets packets) const {

@@ -48,7 +48,7 @@ std::vector<KernelMessage> OneSidedExecutable::messages_of(const GpuCall& call) 
          .takes_part = true,
          .fingerprint = fingerprint_of(words),
          .deadline_ns = call.deadline_ns(),
-         .block_limit = launcher_.blocks_of_message(launcher_.order_of_blocks())});
+         .block_limit = launcher_.blocks_of_message(op, launcher_.order_of_blocks())});
   };
   const auto has = [](std::uint32_t set, int peer) { return ((set >> peer) & 1U) != 0; };
   for (int peer = 0; peer < context_.world.size(); ++peer) {

@@ -164,8 +164,9 @@ Status PeerLauncher::launch(std::span<const KernelMessage> messages, void* strea
     limit_senders(few_blocks, described);
   }
   size_lanes(described, pairs);
+  const GroupRoom room = this->room(messages);
   SmallPairs small;
-  if (make_small(pairs, room().moving, small)) {
+  if (make_small(pairs, room.moving, small)) {
     return context_.driver.launch(
         small_pairs_kernel(pairs.chains(), small.parts),
         {.blocks = static_cast<unsigned>(thread_blocks(small, pairs.chains())),
@@ -173,7 +174,7 @@ Status PeerLauncher::launch(std::span<const KernelMessage> messages, void* strea
         &small,
         stream);
   }
-  deal_lanes(pairs);
+  deal_lanes(room, pairs);
   return context_.driver.launch(
       pairs_kernel(static_cast<int>(described.size()), /*on_host=*/!context_.facts.nvlink),
       {.blocks = static_cast<unsigned>(pairs.all_blocks()), .threads = kThreads},
@@ -181,13 +182,20 @@ Status PeerLauncher::launch(std::span<const KernelMessage> messages, void* strea
       stream);
 }
 
-GroupRoom PeerLauncher::room() const {
-  const int limit = context_.memory.block_limit();
+GroupRoom PeerLauncher::room(const Operation& operation) const {
+  const int limit = operation.request.within(context_.memory.block_limit());
   return {.moving = std::min(limit, context_.memory.shape().most_blocks()), .all = limit};
 }
 
+// Of calls that ask for few, what the least of them takes.
+GroupRoom PeerLauncher::room(std::span<const KernelMessage> messages) const {
+  const auto least = std::ranges::min_element(
+      messages, {}, [&](const KernelMessage& message) { return room(*message.operation).all; });
+  return room(*least->operation);
+}
+
 // No more than fit beside the ranks that share the GPU, but a send and a recv in any case.
-void PeerLauncher::deal_lanes(PairCalls& pairs) const {
+void PeerLauncher::deal_lanes(const GroupRoom& room, PairCalls& pairs) const {
   const int end = pairs.begin[static_cast<std::size_t>(pairs.chains())];
   const GroupWay sends{
       .chains = pairs.is_braid ? std::min(1, pairs.sends.chains) : pairs.sends.chains,
@@ -198,14 +206,15 @@ void PeerLauncher::deal_lanes(PairCalls& pairs) const {
       .only_waits = std::ranges::all_of(
           std::span(pairs.messages).first(static_cast<std::size_t>(end)),
           [](const PairMessage& message) { return message.is_send() || message.only_waits(); })};
-  const GroupLanes lanes = group_lanes(sends, recvs, room());
+  const GroupLanes lanes = group_lanes(sends, recvs, room);
   pairs.sends.lanes = lanes.sends;
   pairs.recvs.lanes = lanes.recvs;
 }
 
-int PeerLauncher::blocks_of_message(Order order) const {
-  return order == Order::kInterleaved ? blocks_of_braid(context_.world.size(), room())
-                                      : blocks_of_each(context_.world.size(), room());
+int PeerLauncher::blocks_of_message(const Operation& operation, Order order) const {
+  const GroupRoom all = room(operation);
+  return order == Order::kInterleaved ? blocks_of_braid(context_.world.size(), all)
+                                      : blocks_of_each(context_.world.size(), all);
 }
 
 }  // namespace sennit::sm

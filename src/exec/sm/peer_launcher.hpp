@@ -30,7 +30,7 @@ class PeerLauncher {
   }
   // Thread blocks that one message of such a collective may have. The same at both ends, since
   // packets need that.
-  [[nodiscard]] int blocks_of_message(Order order) const;
+  [[nodiscard]] int blocks_of_message(const Operation& operation, Order order) const;
 
  private:
   [[nodiscard]] Result<bool> may_map(std::span<const KernelMessage> messages, void* stream) const;
@@ -43,8 +43,9 @@ class PeerLauncher {
   // (are_reached), whatever its peers choose. 0: no limit.
   [[nodiscard]] int few_blocks_for(std::span<const KernelMessage> messages) const;
   [[nodiscard]] bool are_reached(std::span<const PairMessage> messages) const;
-  [[nodiscard]] GroupRoom room() const;
-  void deal_lanes(PairCalls& pairs) const;
+  [[nodiscard]] GroupRoom room(const Operation& operation) const;
+  [[nodiscard]] GroupRoom room(std::span<const KernelMessage> messages) const;
+  void deal_lanes(const GroupRoom& room, PairCalls& pairs) const;
 
   Context& context_;
   std::unique_ptr<PairCalls> pairs_ = std::make_unique<PairCalls>();  // 30 KB, used again

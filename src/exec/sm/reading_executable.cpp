@@ -70,10 +70,13 @@ Status ReadingExecutable::find_buffers(const GpuCall& call, ReadingCall& reading
 // Reported as a message to and from each other rank, too, since it uses their words.
 Result<Lack> ReadingExecutable::enqueue(const GpuCall& call) {
   const Operation& op = call.operation;
-  ReadingCall reading{
-      .direct =
-          direct_call_of(program_, Packets::kSlots, call, hash(), context_.limits.blocks, context_),
-      .readers = readers_};
+  ReadingCall reading{.direct = direct_call_of(program_,
+                                               Packets::kSlots,
+                                               call,
+                                               hash(),
+                                               context_.limits.within(op.request).blocks,
+                                               context_),
+                      .readers = op.request.within(readers_)};
   SENNIT_RETURN_IF_ERROR(find_buffers(call, reading));
   SENNIT_ASSIGN_OR_RETURN(
       const void* const kernel,

@@ -30,14 +30,15 @@ KernelMessage VaryingExecutable::message_of(const GpuCall& call, int peer, bool 
   context_.ledger.report_message(peer, is_send, words);
   const Protocol of_packets =
       is_one_sided ? protocol_of_message(length * element_bytes, facts) : protocol;
-  KernelMessage message{.operation = &op,
-                        .peer = peer,
-                        .is_send = is_send,
-                        .packets = packets_of(of_packets, facts),
-                        .takes_part = is_one_sided,
-                        .fingerprint = fingerprint_of(words),
-                        .deadline_ns = call.deadline_ns(),
-                        .block_limit = launcher_.blocks_of_message(PeerLauncher::Order::kLanes)};
+  KernelMessage message{
+      .operation = &op,
+      .peer = peer,
+      .is_send = is_send,
+      .packets = packets_of(of_packets, facts),
+      .takes_part = is_one_sided,
+      .fingerprint = fingerprint_of(words),
+      .deadline_ns = call.deadline_ns(),
+      .block_limit = launcher_.blocks_of_message(op, PeerLauncher::Order::kLanes)};
   if (length > 0) {
     const ElementRange& block = blocks[blocks.size() > 1 ? static_cast<std::size_t>(peer) : 0];
     message.range = {.begin = block.begin * element_bytes, .length = length * element_bytes};

@@ -51,6 +51,7 @@ void Agreement::offer(const Request& request) {
   mine.staging = line_of(request.staging);
   mine.takes_part = request.takes_part && (request.takes_slow || !mine.output.is_slow_to_copy);
   mine.is_idle = request.is_idle;
+  mine.place = request.place;
   mine.scalar = request.scalar;
   mine.retired = {};
   for_each_offer(mine, [&](const BufferOffer& offered) {
@@ -92,6 +93,16 @@ bool Agreement::has_news() const {
 bool Agreement::are_all_idle() const {
   for (int rank = 0; rank < world_.size(); ++rank) {
     if (!line(rank).is_idle) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Agreement::is_symmetric() const {
+  const WindowPlace& mine = line(world_.rank()).place;
+  for (int rank = 0; rank < world_.size(); ++rank) {
+    if (mine.window == 0 || line(rank).place != mine) {
       return false;
     }
   }
@@ -155,7 +166,7 @@ Result<std::optional<Agreement::Reached>> Agreement::reach(const Request& reques
     return Answer();
   }
   const bool news = has_news();
-  Reached reached{.are_all_idle = are_all_idle()};
+  Reached reached{.are_all_idle = are_all_idle(), .is_symmetric = is_symmetric()};
   if (!news) {
     SENNIT_RETURN_IF_ERROR(map_all(reached.buffers));  // finds them
     return Answer(std::move(reached));

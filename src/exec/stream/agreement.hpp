@@ -38,6 +38,7 @@ class Agreement {
     Buffer input{};
     Buffer output{};
     Buffer staging{};
+    WindowPlace place{};  // of the output
     decltype(Scaling::scalar) scalar{};
     bool takes_part = true;
     bool takes_slow = true;     // also an output that is slow to copy
@@ -49,6 +50,7 @@ class Agreement {
   struct Reached {
     std::vector<stream::Buffers> buffers{};  // by rank
     bool are_all_idle = false;               // the streams of all ranks
+    bool is_symmetric = false;               // their outputs lie at the same place of a window
   };
   // None when copy engines do not run this call, which all ranks then know.
   Result<std::optional<Reached>> reach(const Request& request);
@@ -67,6 +69,7 @@ class Agreement {
   [[nodiscard]] bool is_possible() const;
   [[nodiscard]] bool has_news() const;
   [[nodiscard]] bool are_all_idle() const;
+  [[nodiscard]] bool is_symmetric() const;
 
   World& world_;
   PeerBuffers& buffers_;

@@ -18,6 +18,24 @@ namespace {
 // Watchers look 20 times a second.
 constexpr std::chrono::milliseconds kHearing{250};
 
+stream::Extent extent_of(const Operation& op) {
+  return {op.count, static_cast<std::int64_t>(size_bytes(op.dtype))};
+}
+
+// Whether every rank receives.
+bool has_outputs_everywhere(Collective collective) {
+  switch (collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduceScatter:
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+    case Collective::kBroadcast:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 CopyEngines::CopyEngines(CudaDriver& driver,
@@ -116,14 +134,14 @@ Status CopyEngines::probe(stream::RankWords& mine) {
   return status.ok() ? destroyed : status;
 }
 
-bool CopyEngines::can_run(const Call& call, const stream::Extent& extent, bool is_capturing) {
+bool CopyEngines::can_run(const Call& call, bool is_capturing) {
   const Operation& op = call.operation;
   if (!call.program.may_be_in_place() && is_in_place(op, world_.rank(), world_.size())) {
     return false;
   }
   // The others could not read a scalar in memory of this device.
   return !is_reduction(op.collective) ||
-         (op.scalar_on_device == nullptr && can_reduce(call, extent, is_capturing));
+         (op.scalar_on_device == nullptr && can_reduce(call, is_capturing));
 }
 
 // As with other kernels: a first launch may wait for what is in the streams already.
@@ -142,7 +160,7 @@ Status CopyEngines::preload_kernels() {
 // The memory that reductions need is taken when it is first needed, which a capture does not allow.
 // Reductions of threads of one process were seen to hang. A kernel that is launched next to waits
 // is the likely reason (docs/decisions/0043-streams-that-share-queues.md).
-bool CopyEngines::can_reduce(const Call& call, const stream::Extent& extent, bool is_capturing) {
+bool CopyEngines::can_reduce(const Call& call, bool is_capturing) {
   if (!memory_.has_a_process_each()) {
     return false;
   }
@@ -150,7 +168,7 @@ bool CopyEngines::can_reduce(const Call& call, const stream::Extent& extent, boo
     return true;
   }
   const stream::Staging& staging = engine_->staging();
-  const std::int64_t needed = engine_->staging_needs(*call.program.alone(), extent);
+  const std::int64_t needed = staging_needs(call);
   if (needed <= staging.bytes() || is_capturing) {
     return needed <= staging.bytes();
   }
@@ -212,15 +230,59 @@ bool CopyEngines::await_leader_on_host(std::uint64_t number, std::size_t bytes) 
   return true;
 }
 
-Result<bool> CopyEngines::run(const Call& call) {
+bool CopyEngines::may_be_symmetric(const Call& call) const {
+  const Operation& op = call.operation;
+  // The scalar of a premul_sum is one that ranks tell each other when they meet.
+  return call.may_skip_meeting && has_outputs_everywhere(op.collective) &&
+         !scales_contributions(op.op) &&
+         (call.program.may_be_in_place() || !is_in_place(op, world_.rank(), world_.size()));
+}
+
+WindowPlace CopyEngines::place_of_output(const Operation& op) const {
+  const BufferNeeds needs = buffer_needs(op, world_.rank(), world_.size());
+  return symmetric_memory_.place_of(op.recv, needs.output_bytes);
+}
+
+WindowPlace CopyEngines::known_place(const Call& call) const {
+  if (!may_be_symmetric(call)) {
+    return {};
+  }
+  const WindowPlace place = place_of_output(call.operation);
+  if (!symmetric_memory_.knows(place)) {
+    return {};
+  }
+  const bool is_staged = call.program.exposes_staging();
+  return is_staged && staging_needs(call) > known_staging_bytes_ ? WindowPlace() : place;
+}
+
+std::int64_t CopyEngines::staging_needs(const Call& call) const {
+  return engine_->staging_needs(*call.program.alone(), extent_of(call.operation));
+}
+
+Result<std::optional<Agreement::Reached>> CopyEngines::reach(const Call& call, bool is_capturing) {
+  const WindowPlace place = known_place(call);
+  if (place.window == 0) {
+    return meet(call, is_capturing);
+  }
+  Agreement::Reached reached{.is_symmetric = true};
+  for (std::byte* const output : symmetric_memory_.buffers_at(place)) {
+    reached.buffers.push_back({.output = output});
+  }
+  for (std::size_t rank = 0; rank < staging_of_ranks_.size(); ++rank) {
+    reached.buffers[rank].staging = staging_of_ranks_[rank];
+  }
+  return std::optional(std::move(reached));
+}
+
+Result<std::optional<Agreement::Reached>> CopyEngines::meet(const Call& call, bool is_capturing) {
   const Operation& op = call.operation;
   const stream::PlanProgram& program = call.program;
-  SENNIT_ASSIGN_OR_RETURN(const bool capturing, driver_.is_capturing(call.stream));
-  Agreement::Request request{.is_capturing = capturing, .trouble = call.trouble};
+  Agreement::Request request{.is_capturing = is_capturing, .trouble = call.trouble};
   const BufferNeeds needs = buffer_needs(op, world_.rank(), world_.size());
-  const stream::Extent extent{op.count, static_cast<std::int64_t>(size_bytes(op.dtype))};
-  request.takes_part = can_run(call, extent, capturing);
-  request.output = {program.exposes_output() ? op.recv : nullptr, needs.output_bytes};
+  request.takes_part = can_run(call, is_capturing);
+  request.place = may_be_symmetric(call) ? place_of_output(op) : WindowPlace();
+  const bool is_output_shown = program.exposes_output() || request.place.window != 0;
+  request.output = {is_output_shown ? op.recv : nullptr, needs.output_bytes};
   request.input = {program.has_inputs_read() ? op.send : nullptr, needs.input_bytes};
   if (program.exposes_staging()) {
     request.staging = {engine_->staging().memory(), engine_->staging().bytes()};
@@ -228,14 +290,48 @@ Result<bool> CopyEngines::run(const Call& call) {
   request.scalar = op.scaling.scalar;
   request.takes_slow = op.request.name_a_way();
   const bool is_led = !program.by_leader.empty();
-  request.is_idle = is_led && !capturing && becomes_idle(call.stream);
-  SENNIT_ASSIGN_OR_RETURN(const auto reached, agreement_.reach(request));
+  request.is_idle = is_led && !is_capturing && becomes_idle(call.stream);
+  SENNIT_ASSIGN_OR_RETURN(auto reached, agreement_.reach(request));
+  if (program.exposes_staging()) {
+    known_staging_bytes_ = 0;  // of some rank it may have moved
+  }
   if (!reached) {
-    return false;
+    return reached;
   }
   if (is_led) {
     note_idle(reached->are_all_idle);
   }
+  learn(call, *reached);
+  return reached;
+}
+
+void CopyEngines::learn(const Call& call, const Agreement::Reached& reached) {
+  const auto of_ranks = [&](std::byte* stream::Buffers::* member) {
+    std::vector<std::byte*> found;
+    for (const stream::Buffers& buffers : reached.buffers) {
+      found.push_back(buffers.*member);
+    }
+    return found;
+  };
+  if (call.program.exposes_staging()) {
+    staging_of_ranks_ = of_ranks(&stream::Buffers::staging);
+    known_staging_bytes_ = staging_needs(call);
+  }
+  if (reached.is_symmetric) {
+    std::vector<std::byte*> outputs = of_ranks(&stream::Buffers::output);
+    outputs[static_cast<std::size_t>(world_.rank())] = static_cast<std::byte*>(call.operation.recv);
+    symmetric_memory_.learn(place_of_output(call.operation), std::move(outputs));
+  }
+}
+
+Result<bool> CopyEngines::run(const Call& call) {
+  const Operation& op = call.operation;
+  SENNIT_ASSIGN_OR_RETURN(const bool capturing, driver_.is_capturing(call.stream));
+  SENNIT_ASSIGN_OR_RETURN(const auto reached, reach(call, capturing));
+  if (!reached) {
+    return false;
+  }
+  const stream::Extent extent = extent_of(op);
   stream::StreamCall streamed{.input = static_cast<const std::byte*>(op.send),
                               .output = static_cast<std::byte*>(op.recv),
                               .peers = reached->buffers,
@@ -253,11 +349,12 @@ Result<bool> CopyEngines::run(const Call& call) {
     streamed.copy = stream::copies_kernel();
   }
   SENNIT_ASSIGN_OR_RETURN(streamed.number, begin_call(capturing));
+  const BufferNeeds needs = buffer_needs(op, world_.rank(), world_.size());
   if (streamed.are_all_idle &&
       await_leader_on_host(streamed.number, needs.input_bytes + needs.output_bytes)) {
     return true;
   }
-  if (const Status status = engine_->run(program, streamed, call.stream); !status.ok()) {
+  if (const Status status = engine_->run(call.program, streamed, call.stream); !status.ok()) {
     end_begun_call(streamed.number, call.stream);
     return status;
   }

@@ -9,24 +9,43 @@ Result<std::unique_ptr<Executable>> CopyExecutable::compile(ProvedPlan proved,
                                                             CopyEngines* copy_engines) {
   // As every rank, so that all refuse together what one of them could not run.
   PlanProgram program;
+  bool may_skip_meeting = true;
   const bool is_led = proved.plan->strands.front().by_leader;  // one program has those of all ranks
   for (int place = 0; place < proved.plan->problem().ranks; ++place) {
     if (is_led && place != key.place) {
       continue;
     }
     SENNIT_ASSIGN_OR_RETURN(PlanProgram compiled, compile_plan(*proved.plan, place));
+    // Whether a rank works in place is its own matter, but for an all_to_all.
+    may_skip_meeting = may_skip_meeting && compiled.alone() != nullptr &&
+                       compiled.by_leader.empty() &&
+                       (compiled.may_be_in_place() || key.collective == Collective::kAllToAll);
     if (place == key.place) {
       program = std::move(compiled);
     }
   }
   return std::unique_ptr<Executable>(new CopyExecutable(
-      std::move(proved), std::move(program), key.choice.host_share > 0, copy_engines));
+      std::move(proved),
+      std::move(program),
+      {.needs_rings = key.choice.host_share > 0, .may_skip_meeting = may_skip_meeting},
+      copy_engines));
+}
+
+// Ranks that do not meet would write elsewhere if a buffer of theirs lay at another place.
+std::uint64_t CopyExecutable::hash_of(const sennit::Operation& operation) const {
+  if (copy_engines_ == nullptr) {
+    return hash();
+  }
+  const WindowPlace place = copy_engines_->known_place(
+      {.operation = operation, .program = program_, .may_skip_meeting = facts_.may_skip_meeting});
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
+  return place.window == 0 ? hash() : (hash() ^ place.window) * kOdd + place.offset;
 }
 
 Result<Lack> CopyExecutable::enqueue(const GpuCall& call) {
   SENNIT_CHECK(copy_engines_ != nullptr, "plans for copy engines are chosen where there are some");
   const auto trouble = call.guard.trouble_of(call.operation);
-  if (needs_rings_) {
+  if (facts_.needs_rings) {
     SENNIT_ASSIGN_OR_RETURN(const bool has_rings, copy_engines_->open_rings(call.stream, trouble));
     if (!has_rings) {
       return Lack::kHostRings;
@@ -35,6 +54,7 @@ Result<Lack> CopyExecutable::enqueue(const GpuCall& call) {
   SENNIT_ASSIGN_OR_RETURN(const bool is_enqueued,
                           copy_engines_->run({.operation = call.operation,
                                               .program = program_,
+                                              .may_skip_meeting = facts_.may_skip_meeting,
                                               .stream = call.stream,
                                               .deadline_ms = call.deadline_ms(),
                                               .trouble = trouble}));

@@ -19,20 +19,22 @@ class CopyExecutable final : public Executable {
 
   [[nodiscard]] const PlanProgram& program() const { return program_; }
 
+  [[nodiscard]] std::uint64_t hash_of(const sennit::Operation& operation) const override;
   Result<Lack> enqueue(const GpuCall& call) override;
 
  private:
-  CopyExecutable(ProvedPlan proved,
-                 PlanProgram program,
-                 bool needs_rings,
-                 CopyEngines* copy_engines)
+  struct Facts {
+    bool needs_rings = false;
+    bool may_skip_meeting = false;  // as for CopyEngines::known_place()
+  };
+  CopyExecutable(ProvedPlan proved, PlanProgram program, Facts facts, CopyEngines* copy_engines)
       : Executable(std::move(proved)),
         program_(std::move(program)),
-        needs_rings_(needs_rings),
+        facts_(facts),
         copy_engines_(copy_engines) {}
 
   PlanProgram program_;
-  bool needs_rings_;
+  Facts facts_;
   CopyEngines* copy_engines_;
 };
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -207,6 +208,27 @@ def torch_large(comm: sennit.Communicator) -> None:
     x.fill_(1.0)
     comm.start.all_reduce(x, x).wait()
     assert bool((x == comm.size).all())
+
+
+def torch_symmetric(comm: sennit.Communicator) -> None:
+    torch = ready(comm)
+    part = (128 << 20) // comm.size // 4  # copy engines carry as long outputs
+    all_parts = comm.size * part
+    window = torch.empty(2 * all_parts + 4, device=comm.device)
+    x = torch.empty(part, device=comm.device)
+    with comm.register(window, symmetric=True):
+        for i in range(9):
+            if comm.rank == i % comm.size:
+                time.sleep(0.02)  # the others do not wait for it, but in the first call
+            x.fill_(i + 100 * comm.rank)
+            begin = (0, 4, all_parts)[i % 3]
+            out = window[begin : begin + all_parts]
+            comm.all_gather(x, out)
+            for rank, found in enumerate(out.view(comm.size, part)):
+                assert (found == i + 100 * rank).all()
+    out = torch.empty(all_parts, device=comm.device)
+    comm.all_gather(x, out)
+    assert (out.view(comm.size, part)[comm.size - 1] == 8 + 100 * (comm.size - 1)).all()
 
 
 def torch_wrong_places(comm: sennit.Communicator) -> None:

@@ -109,6 +109,7 @@ def test_ranks_on_two_nodes(scene: str, nodes: str) -> None:
         ("torch", gpu_ranks.torch_graph),
         ("torch", gpu_ranks.torch_norms),
         ("torch", gpu_ranks.torch_large),
+        ("torch", gpu_ranks.torch_symmetric),
         ("torch", gpu_ranks.torch_wrong_places),
         ("torch", gpu_ranks.torch_splits),
         ("torch", gpu_ranks.torch_pinned),
