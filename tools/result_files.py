@@ -50,8 +50,10 @@ def slim(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def slim_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A row without derived fields, and of the other engines their medians alone."""
+    """A row without what follows from the rest, and of the other engines their medians alone."""
     kept = {key: value for key, value in row.items() if key not in DERIVED}
+    if kept.get("registered") is False:
+        del kept["registered"]  # what readers take for granted
     if "engines" in kept:
         kept["engines"] = {name: {"p50": times["p50"]} for name, times in row["engines"].items()}
     return kept

@@ -127,20 +127,6 @@ class Rank:
         return time.perf_counter()
 
 
-CORES = 4
-"""Of a rank, the same in both jobs: programs that the host limits are up to 1.5 times as fast on
-some cores as on others, and a process stays for long where it is."""
-
-
-def take_cores() -> None:
-    """Keep to the cores of this rank, where there are enough for all."""
-    cores = sorted(os.sched_getaffinity(0))
-    share = len(cores) // int(os.environ["WORLD_SIZE"])
-    if share >= CORES:
-        first = int(os.environ["RANK"]) * share
-        os.sched_setaffinity(0, cores[first : first + CORES])
-
-
 def main() -> None:
     """Follow orders until there are no more."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -149,7 +135,6 @@ def main() -> None:
     parser.add_argument("--device", choices=("cuda", "cpu"), required=True)
     parser.add_argument("--way", choices=workloads.WAYS, default="three calls", help="of decode")
     arguments = parser.parse_args()
-    take_cores()
     rank = Rank(arguments.backend, arguments.store, arguments.device, arguments.way)
     for line in sys.stdin:
         order = json.loads(line)

@@ -283,7 +283,7 @@ SENNIT_API sennit_status_t sennit_comm_register(sennit_comm_t comm,
                                                 void* pointer,
                                                 size_t bytes,
                                                 void** handle);
-/* Registers memory of all ranks, and tells peers of it as sennit_comm_register does. All ranks
+/* Registers memory of all ranks, and advertises it to peers as sennit_comm_register does. All ranks
  * register in the same order and the same number of bytes; the call does not block. The program
  * promises that if the output (recv) of a collective lies in the memory on one rank, it does on
  * all, at the same offset. GPU ranks then know each other's outputs, so calls by copy engines

@@ -80,8 +80,10 @@ Result<std::shared_ptr<Communicator>> Communicator::create(const Identity& ident
                 full.slot_bytes);
   }
   if (full.device_blocks < 1 || full.device_blocks > CommConfig::kMostDeviceBlocks) {
-    return fail(
-        Code::kInvalidArgument, "device_blocks must lie in 1..256; it is {}", full.device_blocks);
+    return fail(Code::kInvalidArgument,
+                "device_blocks must lie in 1..{}; it is {}",
+                CommConfig::kMostDeviceBlocks,
+                full.device_blocks);
   }
   if (std::isnan(full.deadline_s)) {
     return fail(Code::kInvalidArgument, "the deadline is no number of seconds");

@@ -12,7 +12,7 @@ namespace sennit::tests {
 namespace {
 
 constexpr std::int64_t kOutputs = kPart * 4;
-constexpr std::int64_t kSecond = kOutputs + 64;  // apart from what is at the beginning
+constexpr std::int64_t kSecond = kOutputs + 64;
 constexpr std::int64_t kWindow = kSecond + kOutputs;
 
 class SymmetricMemories : public FakeGpus {

@@ -22,20 +22,6 @@ stream::Extent extent_of(const Operation& op) {
   return {op.count, static_cast<std::int64_t>(size_bytes(op.dtype))};
 }
 
-// Whether every rank receives.
-bool has_outputs_everywhere(Collective collective) {
-  switch (collective) {
-    case Collective::kAllReduce:
-    case Collective::kReduceScatter:
-    case Collective::kAllGather:
-    case Collective::kAllToAll:
-    case Collective::kBroadcast:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 CopyEngines::CopyEngines(CudaDriver& driver,
@@ -47,7 +33,8 @@ CopyEngines::CopyEngines(CudaDriver& driver,
       world_(world),
       copies_by_kernel_(copies_by_kernel),
       buffers_(driver, memory, world),
-      agreement_(world, buffers_) {}
+      agreement_(world, buffers_),
+      known_(world.rank(), world.size()) {}
 
 Result<std::unique_ptr<CopyEngines>> CopyEngines::create(CudaDriver& driver,
                                                          const DeviceMemory& memory,
@@ -230,29 +217,11 @@ bool CopyEngines::await_leader_on_host(std::uint64_t number, std::size_t bytes) 
   return true;
 }
 
-bool CopyEngines::may_be_symmetric(const Call& call) const {
-  const Operation& op = call.operation;
-  // The scalar of a premul_sum is one that ranks tell each other when they meet.
-  return call.may_skip_meeting && has_outputs_everywhere(op.collective) &&
-         !scales_contributions(op.op) &&
-         (call.program.may_be_in_place() || !is_in_place(op, world_.rank(), world_.size()));
-}
-
-WindowPlace CopyEngines::place_of_output(const Operation& op) const {
-  const BufferNeeds needs = buffer_needs(op, world_.rank(), world_.size());
-  return symmetric_memory_.place_of(op.recv, needs.output_bytes);
-}
-
-WindowPlace CopyEngines::known_place(const Call& call) const {
-  if (!may_be_symmetric(call)) {
-    return {};
-  }
-  const WindowPlace place = place_of_output(call.operation);
-  if (!symmetric_memory_.knows(place)) {
-    return {};
-  }
-  const bool is_staged = call.program.exposes_staging();
-  return is_staged && staging_needs(call) > known_staging_bytes_ ? WindowPlace() : place;
+stream::KnownBuffers::Call CopyEngines::for_known(const Call& call) const {
+  return {.operation = call.operation,
+          .program = call.program,
+          .is_uniform = call.is_uniform,
+          .staging_bytes = call.program.exposes_staging() ? staging_needs(call) : 0};
 }
 
 std::int64_t CopyEngines::staging_needs(const Call& call) const {
@@ -264,14 +233,7 @@ Result<std::optional<Agreement::Reached>> CopyEngines::reach(const Call& call, b
   if (place.window == 0) {
     return meet(call, is_capturing);
   }
-  Agreement::Reached reached{.is_symmetric = true};
-  for (std::byte* const output : symmetric_memory_.buffers_at(place)) {
-    reached.buffers.push_back({.output = output});
-  }
-  for (std::size_t rank = 0; rank < staging_of_ranks_.size(); ++rank) {
-    reached.buffers[rank].staging = staging_of_ranks_[rank];
-  }
-  return std::optional(std::move(reached));
+  return std::optional(Agreement::Reached{.buffers = known_.buffers_at(place)});
 }
 
 Result<std::optional<Agreement::Reached>> CopyEngines::meet(const Call& call, bool is_capturing) {
@@ -280,7 +242,7 @@ Result<std::optional<Agreement::Reached>> CopyEngines::meet(const Call& call, bo
   Agreement::Request request{.is_capturing = is_capturing, .trouble = call.trouble};
   const BufferNeeds needs = buffer_needs(op, world_.rank(), world_.size());
   request.takes_part = can_run(call, is_capturing);
-  request.place = may_be_symmetric(call) ? place_of_output(op) : WindowPlace();
+  request.place = known_.place_of(for_known(call));
   const bool is_output_shown = program.exposes_output() || request.place.window != 0;
   request.output = {is_output_shown ? op.recv : nullptr, needs.output_bytes};
   request.input = {program.has_inputs_read() ? op.send : nullptr, needs.input_bytes};
@@ -292,36 +254,15 @@ Result<std::optional<Agreement::Reached>> CopyEngines::meet(const Call& call, bo
   const bool is_led = !program.by_leader.empty();
   request.is_idle = is_led && !is_capturing && becomes_idle(call.stream);
   SENNIT_ASSIGN_OR_RETURN(auto reached, agreement_.reach(request));
-  if (program.exposes_staging()) {
-    known_staging_bytes_ = 0;  // of some rank it may have moved
-  }
   if (!reached) {
+    known_.forget_staging();
     return reached;
   }
   if (is_led) {
     note_idle(reached->are_all_idle);
   }
-  learn(call, *reached);
+  known_.learn(for_known(call), reached->buffers, reached->is_symmetric);
   return reached;
-}
-
-void CopyEngines::learn(const Call& call, const Agreement::Reached& reached) {
-  const auto of_ranks = [&](std::byte* stream::Buffers::* member) {
-    std::vector<std::byte*> found;
-    for (const stream::Buffers& buffers : reached.buffers) {
-      found.push_back(buffers.*member);
-    }
-    return found;
-  };
-  if (call.program.exposes_staging()) {
-    staging_of_ranks_ = of_ranks(&stream::Buffers::staging);
-    known_staging_bytes_ = staging_needs(call);
-  }
-  if (reached.is_symmetric) {
-    std::vector<std::byte*> outputs = of_ranks(&stream::Buffers::output);
-    outputs[static_cast<std::size_t>(world_.rank())] = static_cast<std::byte*>(call.operation.recv);
-    symmetric_memory_.learn(place_of_output(call.operation), std::move(outputs));
-  }
 }
 
 Result<bool> CopyEngines::run(const Call& call) {

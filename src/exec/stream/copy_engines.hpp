@@ -3,11 +3,11 @@
 #pragma once
 
 #include "exec/stream/agreement.hpp"
+#include "exec/stream/known_buffers.hpp"
 #include "exec/stream/message_copies.hpp"
 #include "exec/stream/stream_engine.hpp"
 #include "memory/peer_buffers.hpp"
 #include "memory/retries.hpp"
-#include "memory/symmetric_memory.hpp"
 #include "world/operation.hpp"
 #include "world/world.hpp"
 
@@ -37,8 +37,7 @@ class CopyEngines {
   struct Call {
     const Operation& operation;
     const stream::PlanProgram& program;
-    // The programs of all ranks are of one straight strand, and in place is no matter of one rank.
-    bool may_skip_meeting = false;
+    bool is_uniform = false;  // see KnownBuffers
     void* stream = nullptr;
     std::uint32_t deadline_ms = 0;    // 0: none
     std::function<Status()> trouble;  // see Agreement::Request
@@ -48,10 +47,12 @@ class CopyEngines {
 
   // Memory in which the outputs of a collective lie at the same offset on all ranks. From the
   // second call at such a place on, ranks do not meet on the host before it.
-  [[nodiscard]] SymmetricMemory& symmetric_memory() { return symmetric_memory_; }
-  // Where the outputs of the call lie on all ranks, if that and all else that they would tell each
-  // other is known; window 0: it is not. The same on all ranks, as SymmetricMemory says.
-  [[nodiscard]] WindowPlace known_place(const Call& call) const;
+  [[nodiscard]] SymmetricMemory& symmetric_memory() { return known_.memory(); }
+  // Where the outputs of the call lie on all ranks, if that and all else for which they would meet
+  // is known; window 0: it is not. The same on all ranks, as SymmetricMemory says.
+  [[nodiscard]] WindowPlace known_place(const Call& call) const {
+    return known_.known_place(for_known(call));
+  }
 
   // All ranks together, before the first run with a strand through host memory. False when they
   // have agreed that they do not use their rings, for now: one cannot pin them, or its stream
@@ -96,13 +97,10 @@ class CopyEngines {
   bool can_run(const Call& call, bool is_capturing);
   bool can_reduce(const Call& call, bool is_capturing);
   [[nodiscard]] std::int64_t staging_needs(const Call& call) const;
-  // Whether the ranks need not meet, if they know each other's memory.
-  [[nodiscard]] bool may_be_symmetric(const Call& call) const;
-  [[nodiscard]] WindowPlace place_of_output(const Operation& op) const;
+  [[nodiscard]] stream::KnownBuffers::Call for_known(const Call& call) const;
   // The buffers of all ranks; none when copy engines do not run the call.
   Result<std::optional<Agreement::Reached>> reach(const Call& call, bool is_capturing);
   Result<std::optional<Agreement::Reached>> meet(const Call& call, bool is_capturing);
-  void learn(const Call& call, const Agreement::Reached& reached);
   // Whether the call's stream has nothing to do, or soon: programs put events before and behind
   // their calls, and the last call may be there still.
   bool becomes_idle(void* stream);
@@ -123,10 +121,7 @@ class CopyEngines {
   std::unique_ptr<MessageCopies> messages_;
   PeerBuffers buffers_;
   Agreement agreement_;
-  SymmetricMemory symmetric_memory_;
-  // Of all ranks, as this device sees it, and for how long a call that is so since they last met.
-  std::vector<std::byte*> staging_of_ranks_;
-  std::int64_t known_staging_bytes_ = 0;
+  stream::KnownBuffers known_;
   Clock::time_point idle_by_;  // when the leader's last call should have ended
   int in_vain_ = 0;            // calls in a row for which hosts waited for their streams so
   int impatient_calls_ = 0;    // the next calls, for which they do not

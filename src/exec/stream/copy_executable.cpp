@@ -9,7 +9,7 @@ Result<std::unique_ptr<Executable>> CopyExecutable::compile(ProvedPlan proved,
                                                             CopyEngines* copy_engines) {
   // As every rank, so that all refuse together what one of them could not run.
   PlanProgram program;
-  bool may_skip_meeting = true;
+  bool is_uniform = true;
   const bool is_led = proved.plan->strands.front().by_leader;  // one program has those of all ranks
   for (int place = 0; place < proved.plan->problem().ranks; ++place) {
     if (is_led && place != key.place) {
@@ -17,18 +17,17 @@ Result<std::unique_ptr<Executable>> CopyExecutable::compile(ProvedPlan proved,
     }
     SENNIT_ASSIGN_OR_RETURN(PlanProgram compiled, compile_plan(*proved.plan, place));
     // Whether a rank works in place is its own matter, but for an all_to_all.
-    may_skip_meeting = may_skip_meeting && compiled.alone() != nullptr &&
-                       compiled.by_leader.empty() &&
-                       (compiled.may_be_in_place() || key.collective == Collective::kAllToAll);
+    is_uniform = is_uniform && compiled.alone() != nullptr && compiled.by_leader.empty() &&
+                 (compiled.may_be_in_place() || key.collective == Collective::kAllToAll);
     if (place == key.place) {
       program = std::move(compiled);
     }
   }
-  return std::unique_ptr<Executable>(new CopyExecutable(
-      std::move(proved),
-      std::move(program),
-      {.needs_rings = key.choice.host_share > 0, .may_skip_meeting = may_skip_meeting},
-      copy_engines));
+  return std::unique_ptr<Executable>(
+      new CopyExecutable(std::move(proved),
+                         std::move(program),
+                         {.needs_rings = key.choice.host_share > 0, .is_uniform = is_uniform},
+                         copy_engines));
 }
 
 // Ranks that do not meet would write elsewhere if a buffer of theirs lay at another place.
@@ -37,7 +36,7 @@ std::uint64_t CopyExecutable::hash_of(const sennit::Operation& operation) const 
     return hash();
   }
   const WindowPlace place = copy_engines_->known_place(
-      {.operation = operation, .program = program_, .may_skip_meeting = facts_.may_skip_meeting});
+      {.operation = operation, .program = program_, .is_uniform = facts_.is_uniform});
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
   return place.window == 0 ? hash() : (hash() ^ place.window) * kOdd + place.offset;
 }
@@ -54,7 +53,7 @@ Result<Lack> CopyExecutable::enqueue(const GpuCall& call) {
   SENNIT_ASSIGN_OR_RETURN(const bool is_enqueued,
                           copy_engines_->run({.operation = call.operation,
                                               .program = program_,
-                                              .may_skip_meeting = facts_.may_skip_meeting,
+                                              .is_uniform = facts_.is_uniform,
                                               .stream = call.stream,
                                               .deadline_ms = call.deadline_ms(),
                                               .trouble = trouble}));

@@ -25,7 +25,7 @@ class CopyExecutable final : public Executable {
  private:
   struct Facts {
     bool needs_rings = false;
-    bool may_skip_meeting = false;  // as for CopyEngines::known_place()
+    bool is_uniform = false;  // see KnownBuffers
   };
   CopyExecutable(ProvedPlan proved, PlanProgram program, Facts facts, CopyEngines* copy_engines)
       : Executable(std::move(proved)),
