@@ -233,8 +233,8 @@ bool Calls::progress() {
   if (has_moved) {
     watch_.add_move();
   }
-  const bool serves_rails =
-      rails_ != nullptr && (may_wait_for_rails(queues_) || ++rounds_ % kRoundsPerRails == 0);
+  const bool serves_rails = rails_ != nullptr && (may_wait_for_rails(queues_) ||
+                                                  ++rounds_without_rails_ % kRoundsPerRails == 0);
   bool moved = (serves_rails && rails_->progress()) || has_moved;
   while (queues_.have_recvs_from_any() && start_matched(inbox_.match_any())) {
     moved = true;

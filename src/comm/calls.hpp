@@ -84,7 +84,7 @@ class Calls {
   World& world_;
   CommConfig& config_;
   rail::MirroredRings* rails_ = nullptr;
-  unsigned rounds_ = 0;  // without rails
+  unsigned rounds_without_rails_ = 0;
   std::uint64_t generation_ = fork_generation();
   Status failure_;
   std::atomic<bool> aborted_{false};

@@ -128,18 +128,18 @@ Result<bool> MessageGroups::goes_with_others(const Operation& own) {
 Result<MessageGroups::Group> MessageGroups::plan(std::span<const GpuCall> calls) {
   static_assert(sm::kMaxPairCalls <= stream::kMaxMessages);
   SENNIT_ASSIGN_OR_RETURN(const std::vector<OwnMessage> own, own_messages(calls, rank_));
-  std::size_t in_kernels = calls.size() - 2 * own.size();
-  const bool has_others = in_kernels > 0;
+  std::size_t message_count = calls.size() - 2 * own.size();
+  const bool has_others = message_count > 0;
   Group group;
   std::vector<bool> is_copied(calls.size());
   for (const OwnMessage& message : own) {
     const Operation& send = calls[message.send].operation;
-    bool goes_along = has_others && send.count > 0 && in_kernels + 2 <= sm::kMaxPairCalls;
+    bool goes_along = has_others && send.count > 0 && message_count + 2 <= sm::kMaxPairCalls;
     if (goes_along) {
       SENNIT_ASSIGN_OR_RETURN(goes_along, goes_with_others(send));
     }
     if (goes_along) {
-      in_kernels += 2;
+      message_count += 2;
       continue;
     }
     is_copied[message.send] = is_copied[message.recv] = true;
@@ -147,13 +147,13 @@ Result<MessageGroups::Group> MessageGroups::plan(std::span<const GpuCall> calls)
                             .to = calls[message.recv].operation.recv,
                             .bytes = static_cast<std::size_t>(send.bytes())});
   }
-  if (in_kernels > sm::kMaxPairCalls) {
+  if (message_count > sm::kMaxPairCalls) {
     return fail(Code::kUnsupported,
                 "a group has {} sends and recvs; GPU ranks take up to {}",
-                in_kernels,
+                message_count,
                 sm::kMaxPairCalls);
   }
-  group.messages.reserve(in_kernels);
+  group.messages.reserve(message_count);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (is_copied[i]) {
       continue;
