@@ -223,6 +223,50 @@ def test_nccl_is_refused_where_ranks_share_gpus(
     assert not (program.parent / "arguments").exists()
 
 
+def test_calls_together_with_a_load_have_a_table_of_their_own(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beside = result_files.RESULTS / "overlap-2gpu.json"
+    (program.parent / "rows.jsonl").write_text(
+        "\n".join(json.dumps(r) for r in rows_of(beside)[:5])
+    )
+    file = tmp_path / "out.json"
+    options = ("--beside", "matmul", "--load-sms", "100", "--json", str(file))
+    assert bench("all_gather", "-b", "32M", "-e", "64M", "-f", "2", *options) == 0
+    (words,) = arguments_of(program)
+    assert (words["--beside"], words["--load-sms"]) == ("matmul", "100")
+    title, columns, _, first, second = capsys.readouterr().out.splitlines()
+    assert "together with products of matrices for 100 SMs" in title
+    assert columns.split()[-5:] == ["nccl", "both", "/longer", "ratio", "#wrong"]
+    assert first.split() == [
+        *("33554432", "0.86", "0.85", "1.62", "1.88", "26"),
+        *("1.43", "2.05", "1.43", "1.26", "0"),
+    ]
+    rows = json.loads(file.read_text())["rows"]
+    assert [row["both_over_max"] for row in rows] == pytest.approx([1.88, 1.60], abs=0.01)
+    assert second.split()[0] == "67108864"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--load-sms", "100"], "--load-sms needs --beside matmul"),
+        (["--beside", "copy", "--load-sms", "100"], "--load-sms needs --beside matmul"),
+        (["--beside", "copy", "--mode", "call"], "--beside needs --mode graph or stream"),
+        (["--beside", "copy", "--registered"], "--beside goes with neither"),
+        (["--beside", "copy", "--against", "shares"], "--beside goes with neither"),
+        (["--beside", "copy", "--ranks", "16"], "--beside compares with NCCL"),
+        (["--beside", "copy", "--plot", "out.svg"], "--plot draws times by size"),
+    ],
+)
+def test_loads_that_cannot_be_timed_are_refused(
+    program: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    assert bench(*options) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert not (program.parent / "arguments").exists()
+
+
 def test_options_become_the_words_of_the_program(program: Path) -> None:
     sizes = ("-b", "8", "-e", "1G", "-f", "64")
     options = ("--mode", "stream", "--no-registered", "-n", "7", "-w", "2", "--no-check")

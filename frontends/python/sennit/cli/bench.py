@@ -70,6 +70,8 @@ def command(
             f"{human(options['end'])} (-e), which is less; raise -e or lower -b"
         )
     _refuse_options_of_messages(options)
+    if plot_file is not None and options["beside"]:
+        raise click.UsageError("--plot draws times by size, which rows of --beside do not have")
     output = Output(json_file) if place is None or place.rank == 0 else None
     answer = _Answer(output, plot_file)
     try:

@@ -12,6 +12,7 @@ from sennit.cli import compare_program, gpu_rows, names
 from sennit.cli.bench_options import refuse_pair_beyond, refuse_unknown_codec
 from sennit.cli.failure import EXIT_RANK_FAILED, Failure, missing
 from sennit.cli.gpu_table import GpuTable
+from sennit.cli.load_table import LoadTable
 from sennit.cli.sizes import sweep
 from sennit.cli.tools import ask
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[Output, dict[str, Any]], AbstractContextManager[Callable[[], None]]]
 
-ONLY_HERE = ("registered", "share", "sm_budget")
+ONLY_HERE = ("registered", "share", "sm_budget", "beside", "load_sms")
 """Options that host ranks do not have."""
 _COLLECTIVES = (
     *("all_reduce", "all_gather", "reduce_scatter"),
@@ -95,6 +96,7 @@ def refuse_what_is_not_meant(options: Mapping[str, Any], place: launcher.Place |
     if len(_other_ways(options)) > 1:
         raise click.UsageError("--against takes shares or engines, not both")
     _refuse_shares_of_nothing(options)
+    _refuse_loads_of_nothing(options)
     is_of_messages = options["pair"] is not None or options["window"] != 1
     if is_of_messages and "send_recv" not in options["collectives"]:
         raise click.UsageError("--pair and --window are for send_recv")
@@ -121,6 +123,17 @@ def _refuse_shares_of_nothing(options: Mapping[str, Any]) -> None:
             raise click.UsageError("--share dynamic is for send_recv")
     if len(options["share"]) > 1 and "shares" not in options["against"]:
         raise click.UsageError("several of --share are compared by --against shares")
+
+
+def _refuse_loads_of_nothing(options: Mapping[str, Any]) -> None:
+    if options["load_sms"] is not None and options["beside"] != "matmul":
+        raise click.UsageError("--load-sms needs --beside matmul")
+    if options["beside"] is None:
+        return
+    if options["mode"] == "call":
+        raise click.UsageError("--beside needs --mode graph or stream: call waits for each call")
+    if options["registered"] or _other_ways(options):
+        raise click.UsageError("--beside goes with neither --registered nor --against shares")
 
 
 def _other_ways(options: Mapping[str, Any]) -> list[str]:
@@ -156,6 +169,8 @@ def _refuse_nccl(options: Mapping[str, Any], ranks: int, gpus: int) -> None:
         raise click.UsageError(f"--against nccl: {why}")
     if options["registered"]:
         raise click.UsageError(f"--registered is memory of NCCL: {why}")
+    if options["beside"]:
+        raise click.UsageError(f"--beside compares with NCCL: {why}")
 
 
 def _find_place(options: Mapping[str, Any], ranks: int | None) -> tuple[Place, int]:
@@ -205,6 +220,9 @@ def arguments_of(order: Mapping[str, Any], nccl: str | None) -> list[str]:
         "--protocol": order["protocol"],
         "--codec": order["codec"],
         "--sm-budget": order["sm_budget"],
+        "--beside": order["beside"],
+        "--load-sms": order["load_sms"],
+        "--cublas": compare_program.find_cublas() if order["beside"] == "matmul" else None,
         **_words_of_paths(order),
         **_words_of_messages(order),
     }
@@ -254,12 +272,15 @@ def measure(
     place, ranks = _find_place(options, ranks)
     refuse_pair_beyond(ranks, options["pair"])
     for order in _work_orders(options, ranks):
-        table = GpuTable(output.console, place.nccl_version)
+        table_type, row_of = (
+            (LoadTable, gpu_rows.load_row) if order["beside"] else (GpuTable, gpu_rows.row)
+        )
+        table = table_type(output.console, place.nccl_version)
         arguments = arguments_of(order, place.nccl)
         before = len(rows)
         with progress(output, order) as advance:
             for line in compare_program.measured_rows(place.program, arguments):
-                rows.append(gpu_rows.row(line))
+                rows.append(row_of(line))
                 table.add_of(order, rows[-1])
                 advance()
         missed = len(order["sizes"]) - (len(rows) - before)

@@ -206,6 +206,17 @@ _OPTIONS = (
         "several with --against shares.",
     ),
     click.option(
+        "--beside",
+        type=click.Choice(["matmul", "copy"]),
+        help="GPUs: time calls together with products of cuBLAS or copies of memory, and alone.",
+    ),
+    click.option(
+        "--load-sms",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Of --beside matmul: products for N SMs; default: for all.",
+    ),
+    click.option(
         "--sm-budget",
         type=click.IntRange(min=1, max=128),
         metavar="N",

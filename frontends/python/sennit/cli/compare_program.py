@@ -73,6 +73,17 @@ def find_nccl() -> str:
     return found
 
 
+def find_cublas() -> str | None:
+    """That of PyPI's packages; none: where the loader finds it."""
+    for name in ("nvidia.cu13", "nvidia.cublas"):
+        with contextlib.suppress(ModuleNotFoundError):
+            package = importlib.util.find_spec(name)
+            for folder in (package and package.submodule_search_locations) or ():
+                for library in sorted(Path(folder).glob("lib/libcublas.so.*")):
+                    return str(library)
+    return None
+
+
 def nccl_version(library: str) -> str:
     """The version that the library itself says, such as 2.28.9.
 

@@ -65,6 +65,11 @@ def row(measured: dict[str, Any]) -> dict[str, Any]:
     } | {key: measured[key] for key in _ONLY_WHERE_SAID if key in measured}
 
 
+def load_row(measured: dict[str, Any]) -> dict[str, Any]:
+    """A row of calls together with a load, with the times of NCCL in fields of its own."""
+    return {**measured, "executor": "cuda", "dtype": "float32", "op": "sum", "rivals": []}
+
+
 def floors_us(row: dict[str, Any]) -> tuple[float, float]:
     """What no call can be faster than over NVLink alone, by hops and by bytes.
 
