@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/status.hpp"
+#include "drivers/cuda/mps_errors.hpp"
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -19,19 +20,21 @@ inline Status to_status(cudaError_t error, std::string_view what) {
   }
   (void)cudaGetLastError();
   return fail(Code::kSystemError,
-              "{} failed: {} ({})",
+              "{} failed: {} ({}){}",
               what,
               cudaGetErrorString(error),
-              cudaGetErrorName(error));
+              cudaGetErrorName(error),
+              mps_advice(static_cast<int>(error)));
 }
 
 inline Status to_status(CUresult error, std::string_view what) {
   return error == CUDA_SUCCESS
              ? Status()
              : fail(error == CUDA_ERROR_NOT_SUPPORTED ? Code::kUnsupported : Code::kSystemError,
-                    "{} failed: the CUDA driver answers {}",
+                    "{} failed: the CUDA driver answers {}{}",
                     what,
-                    static_cast<int>(error));
+                    static_cast<int>(error),
+                    mps_advice(static_cast<int>(error)));
 }
 
 // Null where the driver has no such function.
