@@ -1,6 +1,6 @@
 """One rank of the benchmark of programs: it takes orders from standard input and answers each.
 
-    program_rank.py --backend sennit|gloo|nccl --store FILE --device cuda|cpu [--way WAY]
+    program_rank.py --backend sennit|gloo|nccl --store FILE --device cuda|cpu --gpus N [--way WAY]
 
 RANK and WORLD_SIZE are in the environment. Orders and answers are JSON objects, one a line:
 
@@ -49,12 +49,12 @@ def covered_ns(spans: list[Span]) -> int:
 class Rank:
     """A process of the job."""
 
-    def __init__(self, backend: str, store: str, device: str, way: str) -> None:
-        """Join the others."""
+    def __init__(self, backend: str, store: str, device: str, gpus: int, way: str) -> None:
+        """Join the others, which share so many GPUs."""
         rank = int(os.environ["RANK"])
         self._device = torch.device("cpu")
         if device == "cuda":
-            self._device = torch.device("cuda", rank)
+            self._device = torch.device("cuda", rank % gpus)
             torch.cuda.set_device(self._device)
         self._way = way
         if backend == "sennit":
@@ -133,9 +133,10 @@ def main() -> None:
     parser.add_argument("--backend", choices=("sennit", "gloo", "nccl"), required=True)
     parser.add_argument("--store", required=True)
     parser.add_argument("--device", choices=("cuda", "cpu"), required=True)
+    parser.add_argument("--gpus", type=int, required=True)
     parser.add_argument("--way", choices=workloads.WAYS, default="three calls", help="of decode")
     arguments = parser.parse_args()
-    rank = Rank(arguments.backend, arguments.store, arguments.device, arguments.way)
+    rank = Rank(arguments.backend, arguments.store, arguments.device, arguments.gpus, arguments.way)
     for line in sys.stdin:
         order = json.loads(line)
         answer = getattr(rank, order.pop("do"))(**order)

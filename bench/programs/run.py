@@ -4,6 +4,7 @@
     python3 bench/programs/run.py --out FILE --device cuda --fused RIVAL [--ours LIB]
     python3 bench/programs/run.py --out FILE --device cpu [--fused gloo] [--program NAME]...
     ... [--codec CODEC] [--through-host]
+    python3 bench/programs/run.py --out FILE --ours LIB --ranks 4 --gpus 1 [--rival gloo] [--mps]
 
 LIB is Sennit's libnccl.so.2, which is preloaded; the rival on GPUs is NCCL, on CPUs Gloo. Each
 library has a job of its own, and both lie on the same devices all the time; only one has orders at
@@ -13,6 +14,11 @@ With --fused decoding has sennit.torch.all_reduce_rms_norm in place of three cal
 `sennit`. RIVAL makes the three calls: `ours` on Sennit's library, `nccl` on NCCL, `symmetric` with
 PyTorch's symmetric memory; `ours-compiled` and `nccl-compiled` make two, since torch.compile joins
 all that follows the all_reduce.
+
+With --gpus the ranks share so many GPUs, rank r having GPU r modulo that number, and --mps starts
+CUDA's Multi-Process Service for them. There the rival can be `gloo`, which copies through host
+memory. NCCL refuses more ranks of a GPU than one, or from 2.30 on two. --steps 1 is for programs
+that are slow there.
 
 With --codec calls of Sennit's job are coded where they can be, and a row has the largest relative
 difference of what the last step returned. With --through-host no GPU reaches another's memory.
@@ -28,7 +34,9 @@ import argparse
 import contextlib
 import json
 import math
+import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -74,16 +82,44 @@ def variables(options: argparse.Namespace, is_sennit: bool) -> dict[str, str]:
         found |= {"SENNIT_PATHS": "host", "NCCL_P2P_DISABLE": "1"}
     if options.codec and is_sennit:
         found["SENNIT_CODEC"] = options.codec
+    if options.gpus < options.ranks and not is_sennit:
+        # NCCL 2.30 then takes two ranks of a GPU; its kernels have to be resident together.
+        blocks = str(max(1, 16 * options.gpus // options.ranks))
+        found |= {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_MAX_CTAS": blocks}
+        found["NCCL_NVLS_ENABLE"] = "0"
     return found
+
+
+@contextlib.contextmanager
+def service(wanted: bool) -> Iterator[None]:
+    """CUDA's Multi-Process Service with folders of its own, for what starts meanwhile."""
+    if not wanted:
+        yield
+        return
+    control = ["nvidia-cuda-mps-control"]
+    with tempfile.TemporaryDirectory(prefix="sennit-mps-") as folder:
+        mine = dict.fromkeys(("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"), folder)
+        before = {name: os.environ.get(name) for name in mine}
+        os.environ.update(mine)
+        try:
+            subprocess.run([*control, "-d"], check=True)
+            yield
+        finally:
+            subprocess.run(control, input="quit\n", text=True, check=False, timeout=30)
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
 
 
 @contextlib.contextmanager
 def jobs(options: argparse.Namespace) -> Iterator[dict[str, Job]]:
     """A job for each library; both start at once."""
     on_gpus = options.device == "cuda"
-    rival = options.fused or ("nccl" if on_gpus else "gloo")
+    rival = options.fused or options.rival or ("nccl" if on_gpus else "gloo")
     ours = "sennit" if options.fused or not on_gpus else "nccl"
-    backends = {"sennit": ours, rival: "nccl" if on_gpus else "gloo"}
+    backends = {"sennit": ours, rival: "gloo" if rival == "gloo" else "nccl"}
     ways = {"sennit": "one call"} if options.fused else {}
     ways |= {"symmetric": "symmetric memory"}
     ways |= {f"{library}-compiled": "compiled" for library in ("ours", "nccl")}
@@ -97,7 +133,8 @@ def jobs(options: argparse.Namespace) -> Iterator[dict[str, Job]]:
             folder.mkdir()
             command = [sys.executable, str(Path(__file__).with_name("program_rank.py"))]
             command += ["--backend", backend, "--store", str(folder / "store")]
-            command += ["--device", options.device, "--way", ways.get(name, "three calls")]
+            command += ["--device", options.device, "--gpus", str(options.gpus)]
+            command += ["--way", ways.get(name, "three calls")]
             library = options.ours if on_gpus and name == preloaded(options) else None
             job = Job(folder, options.ranks, command, variables(options, name == "sennit"))
             made[name] = stack.enter_context(job).start(library, None if on_gpus else 1)
@@ -110,7 +147,8 @@ def measured(running: dict[str, Job], program: str, options: argparse.Namespace)
     def order(name: str, what: str, **words: Any) -> list[dict[str, Any]]:
         return running[name].order(what, ORDER_LIMIT_S, **words)
 
-    steps = 1 if options.device == "cpu" else STEPS.get(program.partition(",")[0], 5)
+    usual = 1 if options.device == "cpu" else STEPS.get(program.partition(",")[0], 5)
+    steps = options.steps or usual
     for name in running:
         order(name, "build", program=program)
     # The first step after the model has been made, on both sides.
@@ -129,6 +167,8 @@ def measured(running: dict[str, Job], program: str, options: argparse.Namespace)
         order(name, "drop")
     row: dict[str, Any] = {"program": program, "ranks": options.ranks, "device": options.device}
     row |= {"rounds": options.rounds, "steps": steps, "rival": list(running)[1]}
+    if options.gpus < options.ranks:
+        row |= {"gpus": options.gpus, "mps": options.mps}
     for name, prefix in zip(running, ("", "rival_"), strict=True):
         row[f"{prefix}ms_a_step"] = statistics.median(times[name])
         row[f"{prefix}ms_range"] = [min(times[name]), max(times[name])]
@@ -160,7 +200,7 @@ def run_all(options: argparse.Namespace, document: dict[str, Any]) -> None:
         JobFailed: A rank failed; the rows before it are in the document.
     """
     begin = time.monotonic()
-    with jobs(options) as running:
+    with service(options.mps), jobs(options) as running:
         about = {name: job.order("about", ORDER_LIMIT_S)[0] for name, job in running.items()}
         document["versions"] = about["sennit"]
         for program in options.program or PROGRAMS:
@@ -208,6 +248,10 @@ def main() -> int:
     parser.add_argument("--codec", help="of Sennit's calls, as in SENNIT_CODEC")
     parser.add_argument("--through-host", action="store_true", help="on GPUs: without P2P")
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--gpus", type=int, help="that the ranks share; default: one each")
+    parser.add_argument("--rival", choices=("nccl", "gloo"), help="on GPUs; default: nccl")
+    parser.add_argument("--mps", action="store_true", help="with --gpus: under the service")
+    parser.add_argument("--steps", type=int, help="of a round; default: by the program")
     parser.add_argument("--program", choices=PROGRAMS, action="append", help="default: all")
     parser.add_argument("--rounds", type=int, default=11, help="of each library")
     parser.add_argument("--limit-s", type=float, default=300, help="no program starts later")
@@ -221,6 +265,11 @@ def main() -> int:
         parser.error("--through-host is for --device cuda")
     if options.through_host and options.fused == "symmetric":
         parser.error("--fused symmetric reads the memory of other GPUs")
+    if options.rival and (options.fused or options.device == "cpu"):
+        parser.error("--rival is for --device cuda without --fused")
+    if options.mps and (options.gpus is None or options.device == "cpu"):
+        parser.error("--mps is for ranks that share GPUs: say with --gpus how many there are")
+    options.gpus = options.gpus or options.ranks
     document: dict[str, Any] = {"rows": [], "not_run": []}
     code = 0
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -57,3 +58,25 @@ def test_codecs_change_what_a_simulation_returns_a_little(tmp_path: Path) -> Non
     assert 0 < row["error"] < 1e-3
     # The energy of the vortices of Taylor and Green, which lose little of it in a step.
     assert abs(sum(row["results"]["gloo"]) / 2 - 1 / 8) < 1e-5
+
+
+def test_ranks_that_share_gpus_run_under_the_service_while_it_is_there(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    control = tmp_path / "nvidia-cuda-mps-control"
+    control.write_text(f'#!/bin/sh\n{{ echo "$1" "$CUDA_MPS_PIPE_DIRECTORY"; cat; }} >> {said}\n')
+    control.chmod(0o755)
+    command = [sys.executable, str(RUN), "--out", str(tmp_path / "out"), "--ours", "/nowhere"]
+    done = subprocess.run(
+        [*command, "--ranks", "2", "--gpus", "1", "--mps", "--rival", "gloo", "--limit-s", "0"],
+        check=False,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+    assert done.returncode == 3, done.stderr  # without a GPU no rank starts
+    lines = said.read_text().splitlines()
+    assert lines[0].startswith("-d /")
+    assert lines[-1] == "quit"
+    for wrong in (["--mps"], ["--rival", "gloo", "--device", "cpu"]):
+        assert subprocess.run([*command, *wrong], check=False, capture_output=True).returncode == 2
