@@ -107,12 +107,13 @@ std::string to_text(const Topology& topology) {
   }
   for (const Vertex& vertex : topology.vertices) {
     const std::string_view kind = name(vertex.kind);
-    out += fmt::format("{} {}{}{}{}{}{}{}{}\n",
+    out += fmt::format("{} {}{}{}{}{}{}{}{}{}\n",
                        kind,
                        is_numbered(vertex.kind) ? vertex.name.substr(kind.size()) : vertex.name,
                        number_form("memory", vertex.memory_gbps, "GB/s"),
                        number_form("reduce", vertex.reduce_gbps, "GB/s"),
                        number_form("switch", vertex.switch_us, "us"),
+                       number_form("copy_switch", vertex.copy_switch_us, "us"),
                        number_form("call", vertex.call_us, "us"),
                        number_form("load", vertex.load_us, "us"),
                        number_form("step", vertex.step_us, "us"),

@@ -37,7 +37,10 @@ struct Vertex {
   VertexKind kind = VertexKind::kGpu;
   std::string name{};      // "gpu0"; a fabric's or switch's own
   double memory_gbps = 0;  // reads and writes together
-  double switch_us = 0;    // between kernels of two processes that share it without MPS
+  // Between two processes that share it without MPS: before kernels and copies within it, and
+  // before copies from or to the host.
+  double switch_us = 0;
+  double copy_switch_us = 0;
   double call_us = 0;      // what a kernel takes to begin and to end
   double load_us = 0;      // what a thread block waits for its own device's memory
   double step_us = 0;      // what a step costs a block that runs a schedule step by step

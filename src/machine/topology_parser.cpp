@@ -207,6 +207,7 @@ class Parser {
                                         {{"memory", "GB/s", &vertex.memory_gbps},
                                          {"reduce", "GB/s", &vertex.reduce_gbps},
                                          {"switch", "us", &vertex.switch_us},
+                                         {"copy_switch", "us", &vertex.copy_switch_us},
                                          {"call", "us", &vertex.call_us},
                                          {"load", "us", &vertex.load_us},
                                          {"step", "us", &vertex.step_us}},

@@ -37,7 +37,7 @@ CostForm::CostForm(const Strand& strand, Fabric& fabric)
   }
 }
 
-Result<CostForm> CostForm::build(const Strand& strand, Fabric& fabric) {
+Result<CostForm> CostForm::build(const Strand& strand, Fabric& fabric, bool in_turn) {
   CostForm form(strand, fabric);
   const auto count = static_cast<int>(form.flat_.steps().size());
   for (int s = 0; s < count; ++s) {
@@ -46,6 +46,9 @@ Result<CostForm> CostForm::build(const Strand& strand, Fabric& fabric) {
   form.steps_.resize(at(count));
   for (int s = 0; s < count; ++s) {
     SENNIT_RETURN_IF_ERROR(form.add_step(s));
+    if (in_turn) {
+      form.add_change(s, form.steps_[at(s)]);
+    }
   }
   form.add_delays();
   form.add_lanes();
@@ -341,6 +344,27 @@ void CostForm::add_local(int number, CostStep& out) {
       part.start = ticks(fabric_->device(info.rank).load_us);
     }
     out.parts.push_back(part);
+  }
+}
+
+// Copies from or to the host may cost less than what runs within the device.
+void CostForm::add_change(int number, CostStep& out) const {
+  const FlatStrand::StepInfo& info = flat_.steps()[at(number)];
+  const Vertex& device = fabric_->device(info.rank);
+  if (info.step->kind == StepKind::kCopy || info.step->kind == StepKind::kReduce ||
+      info.step->kind == StepKind::kRecvReduce) {
+    out.change = ticks(device.switch_us);
+  }
+  for (const std::vector<int>* const channels : {&info.step->in, &info.step->out}) {
+    for (const int channel : *channels) {
+      const ChannelBinding& binding = flat_.strand().channels[at(channel)];
+      const bool is_sender = channels == &info.step->out;
+      const bool staged = binding.paths.front() == PathKind::kHost;
+      const bool reads = binding.protocol == Protocol::kDirectGet;
+      if (staged || is_sender != reads) {
+        out.change = std::max(out.change, ticks(staged ? device.copy_switch_us : device.switch_us));
+      }
+    }
   }
 }
 

@@ -48,6 +48,9 @@ struct CostStep {
   int length_count = 0;                         // of them, from the first on
   bool exposes = false;                         // ends when its readers have taken (direct_get)
   bool awaited = false;                         // some step of this rank waits for it
+  // Where its device runs one rank at a time: what a change from another rank takes. 0: it does not
+  // need the device, or all ranks have it at once.
+  Time change = 0;
 };
 
 // What is between the two ends of a channel besides the steps.
@@ -58,8 +61,8 @@ struct ChannelDelays {
 
 class CostForm {
  public:
-  // Refuses paths that the machine does not have.
-  static Result<CostForm> build(const Strand& strand, Fabric& fabric);
+  // Refuses paths that the machine does not have. `in_turn`: devices run one rank at a time.
+  static Result<CostForm> build(const Strand& strand, Fabric& fabric, bool in_turn);
 
   [[nodiscard]] const FlatStrand& flat() const { return flat_; }
   [[nodiscard]] const std::vector<CostStep>& steps() const { return steps_; }
@@ -92,6 +95,7 @@ class CostForm {
   Status add_takes(int number, CostStep& out);
   Status add_message(int number, int channel, LaneId peer, CostStep& out);
   void add_local(int number, CostStep& out);
+  void add_change(int number, CostStep& out) const;
   void add_waits(int number, CostStep& out);
   void find_lengths(int number, CostStep& out) const;
   [[nodiscard]] bool arrives_unstored(int number, int channel) const;

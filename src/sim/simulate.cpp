@@ -3,6 +3,7 @@
 #include "sim/bundles.hpp"
 #include "sim/cost_form.hpp"
 #include "sim/stage.hpp"
+#include "sim/turns.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -29,6 +30,15 @@ constexpr double kSecondsPerTick = 1e-12;
 constexpr double kMicrosecondsPerTick = 1e-6;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+bool has_kernels(const Plan& plan) {
+  return std::ranges::any_of(plan.strands, [](const Strand& strand) {
+    return std::ranges::any_of(strand.lanes, [](const std::vector<LaneBinding>& lanes) {
+      return std::ranges::any_of(
+          lanes, [](const LaneBinding& lane) { return lane.engine == Engine::kSm; });
+    });
+  });
+}
 
 // Runs one plan on one machine, event by event.
 class Simulator {
@@ -82,7 +92,11 @@ class Simulator {
   void look_at(int number) {
     const Lane& lane = stage_.lanes[at(number)];
     if (lane.state == State::kWaiting && may_start(lane)) {
-      start(number);
+      const int rank = stage_.rank_of(lane);
+      if (stage_.step_of(lane).change == 0 ||
+          turns_.may_enter(fabric_.device_of(rank), rank, number)) {
+        start(number);
+      }
     } else if (lane.state == State::kLending && stage_.is_released(lane)) {
       complete(number);
     }
@@ -119,6 +133,10 @@ class Simulator {
       if (stage_.is_taken(lane, step, part)) {
         delay = std::max(delay, part.start);
       }
+    }
+    const int rank = stage_.rank_of(lane);
+    if (step.change > 0 && turns_.enter(fabric_.device_of(rank), rank)) {
+      delay += step.change;
     }
     if (delay > 0) {
       at_time(now_ + delay, {.event = Event::kLaunch, .subject = number});
@@ -336,6 +354,11 @@ class Simulator {
   void end_step(int number) {
     const Lane& lane = stage_.lanes[at(number)];
     const CostStep& step = stage_.step_of(lane);
+    if (step.change > 0) {
+      for (const int waiting : turns_.leave(fabric_.device_of(stage_.rank_of(lane)))) {
+        wake(waiting);
+      }
+    }
     const std::int64_t tiles = lane.unit_tiles();
     for (const sim::Sent& out : step.sent) {
       send(lane, out.channel, out.count * tiles);
@@ -431,6 +454,7 @@ class Simulator {
   const SimulationRequest& request_;
   FlowNetwork network_;
   sim::Stage stage_;
+  sim::Turns turns_;
   std::deque<int> awake_;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   std::int64_t timer_order_ = 0;
@@ -452,6 +476,11 @@ Result<Simulation> simulate(const Plan& plan,
   SENNIT_RETURN_IF_ERROR(sim::check_choices(plan));
   if (has_codec(plan)) {
     return fail(Code::kUnsupported, "the plan has a codec, whose time nobody simulates yet");
+  }
+  if (request.in_turn && has_kernels(plan)) {
+    return fail(Code::kUnsupported,
+                "kernels that wait for each other hold a GPU that runs its ranks in turn, which is "
+                "not simulated: request protocol copy_engines");
   }
   SENNIT_ASSIGN_OR_RETURN(
       Fabric fabric,

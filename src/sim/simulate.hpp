@@ -26,6 +26,9 @@ struct SimulationRequest {
   std::int64_t count = 0;  // elements, as in a call
   std::int64_t element_bytes = 4;
   int ranks_per_device = 1;
+  // A device runs one of its ranks at a time (Vertex::switch_us): processes without CUDA's
+  // Multi-Process Service. kUnsupported for kernels, which hold the device while they wait.
+  bool in_turn = false;
   int calls = 1;  // one after the other, as a benchmark times them; the result is that of one
   // Of all senders of bundles; empty: each message takes the path that would be through with it
   // first, at the shares of that moment.

@@ -51,7 +51,7 @@ Status Stage::set(const Plan& plan, Fabric& fabric, const SimulationRequest& req
   callers.resize(at(plan.problem().ranks));
   for (std::size_t s = 0; s < plan.strands.size(); ++s) {
     const Strand& strand = plan.strands[s];
-    SENNIT_ASSIGN_OR_RETURN(CostForm form, CostForm::build(strand, fabric));
+    SENNIT_ASSIGN_OR_RETURN(CostForm form, CostForm::build(strand, fabric, request.in_turn));
     forms.push_back(std::move(form));
     layouts.push_back(lay_out(plan, static_cast<int>(s), request.count, request.element_bytes));
     for (int copy = 0; copy < strand.width; ++copy) {

@@ -92,6 +92,9 @@ struct Stage {
   [[nodiscard]] const StrandCopy& copy_of(const RunningLane& lane) const {
     return copies[static_cast<std::size_t>(lane.copy)];
   }
+  [[nodiscard]] int rank_of(const RunningLane& lane) const {
+    return form_of(lane).flat().lanes()[static_cast<std::size_t>(lane.flat)].rank;
+  }
   // The step that the lane is at.
   [[nodiscard]] const CostStep& step_of(const RunningLane& lane) const {
     const CostForm& form = form_of(lane);
