@@ -62,7 +62,7 @@ Strand strand_of(std::string_view algorithm, const Kernels& kernels) {
                             .by_steps = true};
   DeviceFacts facts;
   if (kernels.wires == Wires::kGroups) {
-    facts.nvlink = false;
+    facts.reach = false;
     facts.groups = {{0, 1}, {2, 3}};
   }
   const Shape shape{.ranks = kRanks, .groups = facts.groups};

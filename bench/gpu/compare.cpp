@@ -393,6 +393,9 @@ bool run_rank(Options options, Shared& shared, int rank) {
             "--registered yes is memory of NCCL, which refuses more ranks than GPUs");
     options.rivals = Rivals::kPlain;
   }
+  if (gpus.count == 1) {
+    options.direct = "device";
+  }
   Rank self(options, gpus, shared, rank);
   for (const Row& row : sennit_bench::rows_of(options)) {
     options.load.empty() ? self.run(row) : self.run_overlapped(row);

@@ -33,7 +33,8 @@ share them; their rival is copies through host memory, since NCCL refuses that.
                          alone; no: both on memory of cudaMalloc; default: Sennit on that, beside
                          both
   --algorithm NAME       of Sennit's own calls, as are
-  --path NAME            nvlink, host, nvlink+host or nvlink+host:8 (percent through the host), and
+  --path NAME            nvlink, host, nvlink+host or nvlink+host:8 (percent through the host);
+                         device in place of nvlink where all ranks share one GPU; and
   --protocol NAME        ll, ll128, slots, direct_put, direct_get or copy_engines; default: its
                          choice
   --codec NAME           q8, zfp:8, ...: rows have the error in place of wrong elements
@@ -43,7 +44,8 @@ share them; their rival is copies through host memory, since NCCL refuses that.
   --cublas FILE          of matmul: libcublas.so; default: where the loader finds it
   --load-sms N           of matmul: products are made for N SMs (cublasSetSmCountTarget); default:
                          for all
-  --paths NAMES          shares of what: nvlink, host or nvlink,host (the default)
+  --paths NAMES          shares of what: nvlink, host or nvlink,host (the default); or device,
+                         device,host
   --share N,N...         the shares, in percent through host memory; also the word dynamic, for
                          send_recv with --mode stream: it follows the load
   --pair A:B             send_recv from rank A to B alone
@@ -91,15 +93,16 @@ constexpr int kSharesOfCopies[] = {0, 25, 50, 75, 100};
 
 void set_shares(Options& options, const std::string& paths, const std::string& wanted) {
   const bool is_stream = options.mode == "stream";  // a graph keeps the share it was captured with
-  if (paths != "nvlink,host") {
-    require(paths == "nvlink" || paths == "host", "--paths takes: nvlink, host, nvlink,host");
-    require(wanted.empty(), "--share needs --paths nvlink,host");
-    options.shares = {paths == "nvlink" ? 0 : 100};
+  if (paths != "nvlink,host" && paths != "device,host") {
+    require(paths == "nvlink" || paths == "device" || paths == "host",
+            "--paths takes: nvlink, device, host, nvlink,host, device,host");
+    require(wanted.empty(), "--share needs --paths nvlink,host or device,host");
+    options.shares = {paths == "host" ? 100 : 0};
     return;
   }
   if (wanted.empty()) {
     std::span<const int> usual = kShares;
-    if (options.algorithm == "leader") {
+    if (options.algorithm == "shared_buffer") {
       usual = kSharesOfCopies;
     } else if (options.sm_budget > 0) {
       usual = kSharesBesideFewBlocks;

@@ -38,7 +38,8 @@ struct Options {
   int window = 1;
   // Percent through host memory that --against shares tries.
   std::vector<int> shares;
-  bool dynamic_share = false;  // and of send_recv one that follows the load
+  std::string direct = "nvlink";  // or "device", where all ranks share one GPU
+  bool dynamic_share = false;     // and of send_recv one that follows the load
   int sm_budget = 0;  // thread blocks that kernels may have, Sennit's and NCCL's; 0: as they come
   std::vector<std::size_t> sizes;  // in bytes of the total buffer
   int samples = 21;

@@ -345,7 +345,8 @@ typedef struct sennit_call_options_t {
   const char* algorithm; /* name of a row of docs/algorithms.md */
   const char* path;      /* host ranks: "shm", "cma", "shm+cma" or "cma+shm". GPU ranks: "nvlink",
                             "host", "nvlink+host", "nvlink+host:8" (8 percent through host memory)
-                            or "nvlink+host:dynamic" (send and recv only) */
+                            or "nvlink+host:dynamic" (send and recv only); "device" in place of
+                            "nvlink" where all ranks share one GPU */
   const char* protocol;  /* host ranks: "slots" or "direct". GPU ranks: "ll", "ll128", "slots",
                             "direct_put", "direct_get" (send, recv, all_reduce, reduce_scatter)
                             or "copy_engines" */

@@ -79,8 +79,9 @@ SENNIT_API sennit_status_t sennit_tool_topology(const char* request, char** answ
 /* Predicts how long a collective takes on a described machine:
  * {"collective", "algorithm"?, "machine": a name, or "machine_text" and "machine_file"?, "bytes",
  *  "ranks"?, "ranks_per_gpu"?, "root"?, "radix"?, "groups"?: [[0, 1], [2, 3]], "tile_bytes"?,
- *  "path"?, "protocol"?, "timeline"?: false}, or "schedule_text" and "schedule_file"? in place of
- *  "collective", "algorithm", "ranks", "root", "radix" and "groups", proved first
+ *  "path"?, "protocol"?, "mps"?: true, "timeline"?: false}, or "schedule_text" and
+ *  "schedule_file"? in place of "collective", "algorithm", "ranks", "root", "radix" and "groups",
+ *  proved first
  * -> {"machine", "collective", "algorithm", "ranks", "bytes", "tile_bytes", "paths",
  *     "strands": [{"algorithm", "protocols", "share", "copies", "tile_bytes"}], "seconds",
  *     "steps", "flows", "simulation_seconds",
@@ -88,7 +89,9 @@ SENNIT_API sennit_status_t sennit_tool_topology(const char* request, char** answ
  *     "trace": null, or with "timeline" a document for Perfetto, "svg": null or a picture of it}
  * "bytes": the whole vector of broadcast, reduce and all_reduce; one rank's block otherwise. With
  * "protocol", or a "path" like "nvlink+host:8" (8 percent through host memory), the plan is that of
- * GPU ranks that request these; with "groups" too, GPUs have P2P only within a group. */
+ * GPU ranks that request these; with "groups" too, GPUs have P2P only within a group. "mps":
+ * whether ranks of one GPU run at once; false: one of them at a time (docs/machines.md, "switch").
+ */
 SENNIT_API sennit_status_t sennit_tool_simulate(const char* request, char** answer);
 
 /* The algorithms of a collective on a described machine, in the order of their predicted times:

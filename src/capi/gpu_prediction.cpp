@@ -24,8 +24,9 @@ constexpr std::array kCodedBytes = {std::int64_t{64} << 10,
 std::optional<GpuPrediction> GpuPrediction::of(const MachinePlanRequest& wanted,
                                                const std::string& path,
                                                const Topology& machine) {
-  auto facts = facts_of_described_gpus(machine, wanted.shape.ranks);
-  if (!facts.ok() || !facts->nvlink || wanted.ranks_per_device > 1) {
+  auto facts = facts_of_described_gpus(
+      machine, {.ranks = wanted.shape.ranks, .ranks_per_gpu = wanted.ranks_per_device});
+  if (!facts.ok() || !facts->reach) {
     return std::nullopt;
   }
   return GpuPrediction(wanted, path, machine, std::move(facts).value());
@@ -72,8 +73,11 @@ Result<DevicePlan> GpuPrediction::plan(std::int64_t bytes) const {
 
 Result<double> GpuPrediction::predict(std::int64_t bytes) const {
   SENNIT_ASSIGN_OR_RETURN(const DevicePlan made, plan(bytes));
-  SENNIT_ASSIGN_OR_RETURN(const Simulation run,
-                          simulate(made.plan, machine_, {.count = bytes, .element_bytes = 1}));
+  SENNIT_ASSIGN_OR_RETURN(
+      const Simulation run,
+      simulate(made.plan,
+               machine_,
+               {.count = bytes, .element_bytes = 1, .ranks_per_device = wanted_.ranks_per_device}));
   return run.seconds;
 }
 

@@ -209,6 +209,7 @@ Status join_ranks(sennit_comm& handle, const Joining& join_host_ranks) {
                             .codec_rules = std::move(codec_rules),
                             .reproducible = handle.config.reproducible,
                             .nvlink = paths.nvlink,
+                            .device = paths.device,
                             .group = counted_off > 0 ? comm->rank() / counted_off : island,
                             .groups_by = counted_off > 0 ? "SENNIT_DEVICE_GROUP" : "SENNIT_MACHINE",
                             .host_share = handle.config.host_share,

@@ -66,7 +66,8 @@ struct Prediction {
 Result<Prediction> predict(const MeasuredCall& call, const Topology& machine) {
   const std::int64_t bytes = bytes_of_call(call.collective, call.ranks, call.bytes);
   const Shape shape{.ranks = call.collective == Collective::kSendRecv ? 2 : call.ranks};
-  SENNIT_ASSIGN_OR_RETURN(const DeviceFacts facts, facts_of_described_gpus(machine, call.ranks));
+  SENNIT_ASSIGN_OR_RETURN(const DeviceFacts facts,
+                          facts_of_described_gpus(machine, {.ranks = call.ranks}));
   SENNIT_ASSIGN_OR_RETURN(const DevicePlan made,
                           plan_for_devices({.collective = call.collective,
                                             .shape = shape,

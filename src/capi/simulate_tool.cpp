@@ -8,6 +8,7 @@
 #include "machine/catalogue.hpp"
 #include "machine/topology_picture.hpp"
 #include "select/candidates.hpp"
+#include "select/device_paths.hpp"
 #include "select/machine_plan.hpp"
 #include "select/reproduce/reproduce.hpp"
 #include "sennit/tools.h"
@@ -102,14 +103,23 @@ Result<bool> speaks_of_gpu_ranks(const JsonObject& request) {
   return path.find('+') != std::string::npos;
 }
 
+// Whether ranks that share a GPU do so without CUDA's Multi-Process Service.
+Result<bool> run_in_turn(const JsonObject& request) {
+  if (!request.has("mps")) {
+    return false;
+  }
+  SENNIT_ASSIGN_OR_RETURN(const bool has_mps, request.flag("mps"));
+  return !has_mps;
+}
+
 // As GPU ranks would run it with this request.
 Result<Plan> plan_of_gpu_ranks(const JsonObject& request,
                                const MachinePlanRequest& wanted,
                                const Topology& machine) {
-  if (wanted.tile_bytes > 0 || wanted.ranks_per_device > 1) {
+  if (wanted.tile_bytes > 0) {
     return fail(Code::kInvalidArgument,
-                "tile_bytes and ranks_per_gpu are for plans without protocol or shares: GPU ranks "
-                "have a GPU and tiles of their own");
+                "tile_bytes is for plans without protocol or shares: GPU ranks have tiles of their "
+                "own");
   }
   DeviceCall call{
       .collective = wanted.algorithm->collective, .shape = wanted.shape, .bytes = wanted.bytes};
@@ -123,12 +133,21 @@ Result<Plan> plan_of_gpu_ranks(const JsonObject& request,
       SENNIT_ASSIGN_OR_RETURN(*field, request.text(key));
     }
   }
-  SENNIT_ASSIGN_OR_RETURN(DeviceFacts facts, facts_of_described_gpus(machine, call.shape.ranks));
+  SENNIT_ASSIGN_OR_RETURN(const bool in_turn, run_in_turn(request));
+  SENNIT_ASSIGN_OR_RETURN(DeviceFacts facts,
+                          facts_of_described_gpus(machine,
+                                                  {.ranks = call.shape.ranks,
+                                                   .ranks_per_gpu = wanted.ranks_per_device,
+                                                   .has_mps = !in_turn}));
+  if (!groups_of(facts).empty()) {
+    call.shape.groups = groups_of(facts);
+  }
   if (request.has("groups")) {
     // As with SENNIT_DEVICE_GROUP: path nvlink within them alone.
-    facts.nvlink = facts.offers = false;
-    facts.why_no_nvlink = "it joins the ranks of a group alone";
-    facts.groups = call.shape.groups;
+    facts.reach = facts.offers = false;
+    facts.why_no_reach = "it joins the ranks of a group alone";
+    facts.groups = wanted.shape.groups;
+    call.shape.groups = wanted.shape.groups;
   }
   SENNIT_ASSIGN_OR_RETURN(DevicePlan made, plan_for_devices(call, facts));
   return std::move(made.plan);
@@ -229,12 +248,14 @@ Result<Json> simulate_collective(const JsonObject& request) {
   }
   const auto begin = std::chrono::steady_clock::now();
   SENNIT_ASSIGN_OR_RETURN(const Plan plan, plan_of(request, wanted, machine));
+  SENNIT_ASSIGN_OR_RETURN(const bool in_turn, run_in_turn(request));
   SENNIT_ASSIGN_OR_RETURN(const Simulation run,
                           simulate(plan,
                                    machine,
                                    {.count = wanted.bytes,
                                     .element_bytes = 1,
                                     .ranks_per_device = wanted.ranks_per_device,
+                                    .in_turn = in_turn,
                                     .timeline = timeline}));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   if (timeline && run.steps > kMaxTracedSteps) {
@@ -419,6 +440,7 @@ sennit_status_t sennit_tool_simulate(const char* request, char** answer) {
                              "tile_bytes",
                              "path",
                              "protocol",
+                             "mps",
                              "timeline",
                              "schedule_text",
                              "schedule_file"},

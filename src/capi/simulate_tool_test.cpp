@@ -101,6 +101,32 @@ TEST(SimulateTool, TakesTheProtocolOfGpuRanks) {
   EXPECT_GT(run("ll")["seconds"], 1.5 * run("ll128")["seconds"].get<double>());
 }
 
+// Ranks of one GPU, and of two with two each.
+TEST(SimulateTool, TellsPathDeviceFromNvlink) {
+  const auto run = [](std::string_view machine, std::string_view rest) {
+    return answer_of(
+        fmt::format(R"({{"collective": "all_reduce", "machine": "{}", "bytes": 65536, )"
+                    R"("ranks": 4, {}}})",
+                    machine,
+                    rest));
+  };
+  const Json one = run("h100-x1", R"("ranks_per_gpu": 4, "protocol": "ll")");
+  EXPECT_EQ(one["paths"], Json::array({"device"}));
+  EXPECT_EQ(one["proof"]["proved"], true);
+  const Json mixed = run("h200-x2", R"("ranks_per_gpu": 2, "protocol": "ll")");
+  EXPECT_EQ(mixed["paths"], Json::array({"device", "nvlink"}));
+  const Json shared = run("h100-x1",
+                          R"("ranks_per_gpu": 4, "algorithm": "shared_buffer", )"
+                          R"("path": "device+host:34")");
+  EXPECT_EQ(shared["paths"], Json::array({"device", "host"}));
+  // Rank 0 does nearly all, so that the GPU changes but for what goes to the host.
+  const Json in_turn = run("h100-x1",
+                           R"("ranks_per_gpu": 4, "algorithm": "shared_buffer", )"
+                           R"("path": "device+host:0", "mps": false)");
+  EXPECT_EQ(in_turn["strands"][0]["protocols"], Json::array({"direct_get", "direct_put"}));
+  EXPECT_LT(in_turn["seconds"], 140e-6);
+}
+
 // Between groups messages go through host memory, step by step.
 TEST(SimulateTool, TakesTheGroupsOfARequest) {
   const Json grouped = answer_of(

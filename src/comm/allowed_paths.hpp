@@ -13,10 +13,11 @@ struct AllowedPaths {
   bool cma = false;
   // Between GPUs.
   bool nvlink = false;
+  bool device = false;  // of ranks that share one
   bool host = false;
 };
 
-// "shm,cma". Ranks with GPUs may use both paths of a kind of which the list names none. What such
+// "shm,cma". Ranks with GPUs may use all paths of a kind of which the list names none. What such
 // ranks cannot use is refused by name.
 Result<AllowedPaths> parse_paths(std::string_view text, bool have_devices);
 

@@ -12,10 +12,11 @@ std::string allowed(std::string_view text, bool have_devices) {
   if (!paths.ok()) {
     return paths.status().message();
   }
-  return fmt::format("{}{}{}{}",
+  return fmt::format("{}{}{}{}{}",
                      paths->shm ? "s" : "",
                      paths->cma ? "c" : "",
                      paths->nvlink ? "n" : "",
+                     paths->device ? "d" : "",
                      paths->host ? "h" : "");
 }
 
@@ -27,9 +28,10 @@ TEST(AllowedPaths, OfHostRanksAreThoseNamed) {
 }
 
 TEST(AllowedPaths, OfRanksWithGpusAreAllOfAKindThatIsNotNamed) {
-  EXPECT_EQ(allowed("shm,cma", true), "scnh");
+  EXPECT_EQ(allowed("shm,cma", true), "scndh");
   EXPECT_EQ(allowed("host", true), "sch");
   EXPECT_EQ(allowed("nvlink", true), "scn");
+  EXPECT_EQ(allowed("device,host", true), "scdh");
   EXPECT_EQ(allowed("shm,nvlink,host", true), "snh");
   EXPECT_NE(allowed("rail", true).find("path rail does not join ranks with GPUs"),
             std::string::npos);

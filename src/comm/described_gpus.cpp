@@ -5,6 +5,7 @@
 #include "exec/sm/kernel_limits.hpp"
 #include "memory/pair_rings.hpp"
 #include "path/host/rings.hpp"
+#include "select/device_paths.hpp"
 #include "select/read_choice.hpp"
 #include "sim/fabric.hpp"
 
@@ -17,8 +18,17 @@ host::RingShape host_ring(const DeviceCall& call, const DeviceFacts& facts) {
   const host::RingShape ring =
       CommConfig().host_rings(std::max(call.shape.ranks, call.world_ranks));
   return call.collective == Collective::kSendRecv
-             ? PairRings::shape_beside(ring, /*through_host=*/!facts.nvlink)
+             ? PairRings::shape_beside(ring, /*through_host=*/!facts.reach)
              : ring;
+}
+
+// Each gets an equal part of the SMs.
+int most_ranks_of_a_gpu(const DeviceFacts& facts) {
+  int most = 1;
+  for (const int gpu : facts.gpus) {
+    most = std::max(most, static_cast<int>(std::ranges::count(facts.gpus, gpu)));
+  }
+  return most;
 }
 
 // The tiles, copies and slots with which a strand of such a call runs.
@@ -38,8 +48,8 @@ Status set_geometry(const DeviceCall& call,
   const bool is_message = call.collective == Collective::kSendRecv;
   const sm::KernelLimits limits = sm::KernelLimits::described(
       is_message ? std::max(call.world_ranks, call.shape.ranks) : call.shape.ranks,
-      facts.nvlink,
-      CommConfig{}.device_blocks);
+      facts.reach,
+      CommConfig{}.device_blocks / most_ranks_of_a_gpu(facts));
   if (choice.by_steps) {
     return sm::set_step_grid(call.bytes, limits, strand);
   }
@@ -67,20 +77,25 @@ Status set_geometry(const DeviceCall& call,
 
 }  // namespace
 
-Result<DeviceFacts> facts_of_described_gpus(const Topology& machine, int ranks) {
+Result<DeviceFacts> facts_of_described_gpus(const Topology& machine, const DescribedRanks& there) {
+  const auto [ranks, ranks_per_gpu, has_mps] = there;
   const std::vector<int> devices = machine.devices();
   const auto is_gpu = [&](int device) {
     return machine.vertices[static_cast<std::size_t>(device)].kind == VertexKind::kGpu;
   };
-  if (ranks > static_cast<int>(devices.size()) || !std::ranges::all_of(devices, is_gpu)) {
+  if (ranks > static_cast<int>(devices.size()) * ranks_per_gpu ||
+      !std::ranges::all_of(devices, is_gpu)) {
     return fail(Code::kUnsupported,
-                "what is predicted has a GPU for each rank, of one host; machine {} has {} devices "
-                "for {} ranks",
+                "what is predicted has the GPUs of one host, {} rank(s) each; machine {} has {} "
+                "devices for {} ranks",
+                ranks_per_gpu,
                 machine.name,
                 devices.size(),
                 ranks);
   }
-  SENNIT_ASSIGN_OR_RETURN(sim::Fabric fabric, sim::Fabric::build(machine, {.ranks = ranks}));
+  SENNIT_ASSIGN_OR_RETURN(
+      sim::Fabric fabric,
+      sim::Fabric::build(machine, {.ranks = ranks, .ranks_per_device = ranks_per_gpu}));
   const GpuProfile& profile = profile_for({.name = machine.title});
   DeviceFacts facts{.copy_engines = true,
                     .ll_send_bytes = ll_send_bytes(profile, ranks),
@@ -88,11 +103,19 @@ Result<DeviceFacts> facts_of_described_gpus(const Topology& machine, int ranks) 
                     .is_pair = ranks == 2,
                     .offers = true,
                     .profile = &profile};
+  if (ranks_per_gpu > 1 && ranks > 1) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      facts.gpus.push_back(rank / ranks_per_gpu * ranks_per_gpu);
+    }
+    facts.sharing = ranks > ranks_per_gpu ? DeviceSharing::kSome
+                    : has_mps             ? DeviceSharing::kAtOnce
+                                          : DeviceSharing::kInTurn;
+  }
   for (int from = 0; from < ranks; ++from) {
     for (int to = 0; to < ranks; ++to) {
-      if (from != to && fabric.route(from, to, PathKind::kNvlink) == nullptr) {
-        facts.nvlink = facts.offers = false;
-        facts.why_no_nvlink = "the machine has no NVLink between all of these GPUs";
+      if (from != to && fabric.route(from, to, direct_path(facts, from, to)) == nullptr) {
+        facts.reach = facts.offers = false;
+        facts.why_no_reach = "the machine has no NVLink between all of these GPUs";
       }
     }
   }

@@ -2,8 +2,8 @@
 // the same choice, the same maker of plans and the same grids as theirs
 // (exec/sm/kernel_limits.hpp).
 //
-//   SENNIT_ASSIGN_OR_RETURN(const DeviceFacts facts, facts_of_described_gpus(machine, 4));
-//   SENNIT_ASSIGN_OR_RETURN(const DevicePlan made, plan_for_devices({...}, facts));
+//   SENNIT_ASSIGN_OR_RETURN(const DeviceFacts facts, facts_of_described_gpus(machine, {.ranks =
+//   4})); SENNIT_ASSIGN_OR_RETURN(const DevicePlan made, plan_for_devices({...}, facts));
 //   simulate(made.plan, machine, {.count = bytes, .element_bytes = 1});
 #pragma once
 
@@ -27,9 +27,14 @@ struct DevicePlan {
   Plan plan;  // with the tiles, copies and slots of a call of this size
 };
 
-// Of processes of one host with a GPU each and default settings. kUnsupported where the machine has
-// too few.
-Result<DeviceFacts> facts_of_described_gpus(const Topology& machine, int ranks);
+// Processes of one host.
+struct DescribedRanks {
+  int ranks = 2;
+  int ranks_per_gpu = 1;  // neighbours in rank
+  bool has_mps = true;    // which those that share a GPU have
+};
+// With default settings. kUnsupported where the machine has too few GPUs.
+Result<DeviceFacts> facts_of_described_gpus(const Topology& machine, const DescribedRanks& there);
 
 // kUnsupported for kernels whose packets go through host memory, which the simulator does not know.
 Result<DevicePlan> plan_for_devices(const DeviceCall& call, const DeviceFacts& facts);

@@ -165,6 +165,8 @@ std::vector<PathState> path_states(const Machine& machine, const Status& cuda) {
       states.push_back({row.kind, false, "decided by trying it when ranks join"});
     } else if (row.kind == PathKind::kNvlink) {
       states.push_back(nvlink_state(machine, cuda));
+    } else if (row.kind == PathKind::kDevice) {
+      states.push_back(device_state(machine, cuda));
     } else {
       states.push_back(absent(row.kind));
     }

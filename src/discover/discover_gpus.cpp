@@ -106,6 +106,15 @@ void add_gpus(NvmlDriver& nvml, const fs::path& root, Machine& machine) {
   }
 }
 
+PathState device_state(const Machine& machine, const Status& cuda) {
+  const bool has_gpu = cuda.ok() && !machine.gpus.empty();
+  return {PathKind::kDevice,
+          has_gpu,
+          !cuda.ok() ? cuda.message()
+          : has_gpu  ? "GPU ranks that share a GPU: SENNIT_DEVICE=cuda"
+                     : machine.gpu_note};
+}
+
 PathState nvlink_state(const Machine& machine, const Status& cuda) {
   if (!cuda.ok()) {
     return {PathKind::kNvlink, false, cuda.message()};

@@ -12,7 +12,8 @@ namespace sennit {
 // Adds GPUs and links. A GPU that cannot be read is left out and named in the note.
 void add_gpus(NvmlDriver& nvml, const std::filesystem::path& root, Machine& machine);
 
-// Whether ranks can use path nvlink; `cuda` says why GPU ranks cannot run, or is ok.
+// Whether ranks can use these paths; `cuda` says why GPU ranks cannot run, or is ok.
+PathState device_state(const Machine& machine, const Status& cuda);
 PathState nvlink_state(const Machine& machine, const Status& cuda);
 
 }  // namespace sennit

@@ -54,6 +54,7 @@ struct PlanKey {
   int place;  // of this rank in the schedule
   bool varying;
   bool by_copy_engines;  // all of it, or what kernels leave of a message
+  bool within_gpu;       // a message of two ranks of one GPU
   DeviceChoice choice;
 
   auto operator<=>(const PlanKey&) const = default;

@@ -6,6 +6,7 @@
 #include "exec/sm/reading_executable.hpp"
 #include "exec/sm/varying_executable.hpp"
 #include "exec/stream/copy_executable.hpp"
+#include "select/device_paths.hpp"
 
 #include <algorithm>
 #include <array>
@@ -82,6 +83,8 @@ PlanKey Executables::key_of(const Operation& operation, const DeviceChoice& choi
           place_of(operation, rank_),
           operation.varying,
           is_for_copy_engines(choice),
+          operation.collective == Collective::kSendRecv &&
+              direct_path(context_.facts(), rank_, operation.peer) == PathKind::kDevice,
           choice};
 }
 
@@ -102,10 +105,13 @@ Result<Executable*> Executables::find(const PlanKey& key, const Operation& opera
   if (const auto known = known_.find(key); known != known_.end()) {
     return known->second.get();
   }
-  const DeviceFacts& facts = context_.facts();
+  const DeviceFacts& all = context_.facts();
+  const DeviceFacts facts = operation.collective == Collective::kSendRecv
+                                ? facts_of_message(all, rank_, operation.peer)
+                                : all;
   SENNIT_ASSIGN_OR_RETURN(
       std::shared_ptr<const Plan> plan,
-      make_device_plan(key.choice, shape_of(operation, ranks_, facts.groups), facts));
+      make_device_plan(key.choice, shape_of(operation, ranks_, groups_of(all)), facts));
   SENNIT_ASSIGN_OR_RETURN(ProvedPlan proved, prove_once(std::move(plan)));
   if (has_codec(*proved.plan)) {
     return fail(Code::kUnsupported, "the plan has a codec, which no engine of GPUs runs yet");

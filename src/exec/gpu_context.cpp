@@ -26,7 +26,7 @@ std::int64_t round_bytes(const sm::FifoShape& shape) {
 // not with 16 and 32 (docs/decisions/0043-streams-that-share-queues.md).
 constexpr int kQueuesForThreads = 32;
 
-bool has_nvlink(const DeviceMemory& memory) {
+bool has_reach(const DeviceMemory& memory) {
   return memory.fifos().plan().place == FifoPlace::kDevice;
 }
 
@@ -53,16 +53,18 @@ Result<std::unique_ptr<GpuContext>> GpuContext::create(CudaDriver& driver,
                                                        const GpuOptions& options,
                                                        const Exchange& exchange) {
   std::unique_ptr<GpuContext> context(new GpuContext());
-  SENNIT_ASSIGN_OR_RETURN(
-      context->memory_,
-      DeviceMemory::create(
-          driver,
-          {.device = device, .rank = world.rank(), .ranks = world.size(), .group = options.group},
-          {.blocks = options.blocks,
-           .nvlink = options.nvlink,
-           .groups_by = options.groups_by,
-           .host = world.gpu_staging().fifos},
-          exchange));
+  SENNIT_ASSIGN_OR_RETURN(context->memory_,
+                          DeviceMemory::create(driver,
+                                               {.device = device,
+                                                .rank = world.rank(),
+                                                .ranks = world.size(),
+                                                .group = options.group,
+                                                .may_use_nvlink = options.nvlink,
+                                                .may_use_device = options.device},
+                                               {.blocks = options.blocks,
+                                                .groups_by = options.groups_by,
+                                                .host = world.gpu_staging().fifos},
+                                               exchange));
   context->ledger_ = std::make_unique<CallLedger>(world);
   context->kernels_ =
       std::make_unique<sm::Context>(sm::Context{.driver = driver,
@@ -135,7 +137,7 @@ Status GpuContext::agree_on_facts(CudaDriver& driver,
   const Able mine{.to_use_copy_engines = copy_engines_ != nullptr,
                   .to_copy_messages = has_queues,
                   // Control blocks have room for so many.
-                  .to_map_buffers = has_nvlink(*memory_) && world.size() <= stream::kMaxRanks &&
+                  .to_map_buffers = has_reach(*memory_) && world.size() <= stream::kMaxRanks &&
                                     options.copy_engines != GpuOptions::CopyUse::kOff,
                   .profile = &profile_for(model) - gpu_profiles().data()};
   std::vector<Able> all(static_cast<std::size_t>(world.size()));
@@ -159,8 +161,9 @@ Status GpuContext::agree_on_facts(CudaDriver& driver,
                 gpu.name);
   }
   facts_ = {.copy_engines = copy_engines_ != nullptr,
-            .nvlink = has_nvlink(*memory_),
-            .why_no_nvlink = memory_->fifos().why_not_on_devices(),
+            .reach = has_reach(*memory_),
+            .why_no_reach = memory_->fifos().why_not_on_devices(),
+            .gpus = memory_->gpus().by_rank,
             .reproducible = options.reproducible,
             .groups = memory_->peer_groups(),
             .ll_call_bytes = round_bytes(memory_->shape()),
@@ -170,7 +173,7 @@ Status GpuContext::agree_on_facts(CudaDriver& driver,
             .host_share = options.host_share,
             .dynamic_share = options.dynamic_share,
             .is_pair = world.size() == 2,
-            .sharing = memory_->sharing(),
+            .sharing = memory_->gpus().sharing,
             .copies_messages = std::ranges::all_of(all, &Able::to_copy_messages),
             .offers = message_puts_ != nullptr,
             .profile = &profile};

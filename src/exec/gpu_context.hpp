@@ -39,9 +39,11 @@ struct GpuOptions {
   CodecRules codec_rules{};      // for calls that name no codec
   bool reproducible = false;     // sums have the order of ranks, or are refused
   bool copies_by_kernel = true;  // blocks that stay, next to copy engines
-  bool nvlink = true;            // may be used; path host may where the world has memory for it
-  int group = 0;                 // of this rank, see DeviceIdentity
-  std::string groups_by{};       // see Fifos::Options
+  // Paths that may be used; host may where the world has memory for it.
+  bool nvlink = true;
+  bool device = true;
+  int group = 0;            // of this rank, see DeviceIdentity
+  std::string groups_by{};  // see Fifos::Options
   // See DeviceFacts.
   int host_share = -1;
   bool dynamic_share = false;

@@ -20,9 +20,27 @@ Result<DeviceBootstrap> DeviceBootstrap::open(CudaDriver& driver,
   return bootstrap;
 }
 
-bool DeviceBootstrap::is_one_group() const {
-  return std::ranges::all_of(
-      members_, [&](const Member& member) { return member.group == members_.front().group; });
+GpusOfRanks DeviceBootstrap::gpus() const {
+  GpusOfRanks gpus{.sharing = sharing()};
+  for (int rank = 0; gpus.sharing != DeviceSharing::kNone && rank < ranks(); ++rank) {
+    const auto first = std::ranges::find(members_, of(rank).uuid, &Member::uuid);
+    gpus.by_rank.push_back(static_cast<int>(first - members_.begin()));
+  }
+  return gpus;
+}
+
+std::string DeviceBootstrap::forbidden_reach(int a, int b, std::string_view groups_by) const {
+  const bool is_within = share_device(a, b);
+  if (!(is_within ? identity_.may_use_device : identity_.may_use_nvlink)) {
+    return fmt::format("SENNIT_PATHS leaves out path {}, which would join {} and {}",
+                       is_within ? "device" : "nvlink",
+                       describe(a),
+                       describe(b));
+  }
+  return of(a).group == of(b).group
+             ? std::string()
+             : fmt::format(
+                   "{} puts {} and {} into different groups", groups_by, describe(a), describe(b));
 }
 
 DeviceSharing DeviceBootstrap::sharing() const {

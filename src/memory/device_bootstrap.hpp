@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -24,7 +25,10 @@ struct DeviceIdentity {
   int device = 0;
   int rank = 0;
   int ranks = 1;
-  int group = 0;  // of ranks that path nvlink may join, by the user's word
+  int group = 0;  // of ranks that paths nvlink and device may join, by the user's word
+  // The same on all ranks: what SENNIT_PATHS allows.
+  bool may_use_nvlink = true;
+  bool may_use_device = true;
 };
 
 // What one rank writes does not get into the other's memory.
@@ -60,9 +64,10 @@ class DeviceBootstrap {
     return share_device(a, b) && !share_process(a, b) && !(of(a).has_mps && of(b).has_mps);
   }
   [[nodiscard]] DeviceSharing sharing() const;
-  [[nodiscard]] bool share_group(int a, int b) const { return of(a).group == of(b).group; }
-  // Whether all ranks are of one group.
-  [[nodiscard]] bool is_one_group() const;
+  [[nodiscard]] GpusOfRanks gpus() const;
+  // Why the user's settings keep two ranks from each other's memory, `groups_by` being what divides
+  // ranks into groups; empty: they do not.
+  [[nodiscard]] std::string forbidden_reach(int a, int b, std::string_view groups_by) const;
   // "rank 2 (device 1)"
   [[nodiscard]] std::string describe(int rank) const;
   // "rank 2 (device 1) to rank 3 (device 0), ..."; of many, the first.

@@ -67,7 +67,7 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
   SENNIT_ASSIGN_OR_RETURN(const DeviceBootstrap bootstrap,
                           DeviceBootstrap::open(driver, identity, exchange));
   memory->processes_ = bootstrap.processes();
-  memory->sharing_ = bootstrap.sharing();
+  memory->gpus_ = bootstrap.gpus();
   if (identity.rank == 0) {
     warn_of_turns(bootstrap);
   }
@@ -75,7 +75,7 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(CudaDriver& driver,
   Fifos::Options limited = options;
   limited.resident = memory->block_limit_;
   SENNIT_ASSIGN_OR_RETURN(memory->fifos_, Fifos::open(bootstrap, limited));
-  if (memory->fifos_->plan().place == FifoPlace::kHost && options.nvlink) {
+  if (memory->fifos_->plan().place == FifoPlace::kHost) {
     SENNIT_ASSIGN_OR_RETURN(memory->peer_staging_,
                             PeerStaging::open(bootstrap, memory->fifos_->plan().peer_staging));
   }

@@ -37,7 +37,7 @@ class DeviceMemory {
   }
   // No two ranks are threads of one process; the same answer on all ranks.
   [[nodiscard]] bool has_a_process_each() const;
-  [[nodiscard]] DeviceSharing sharing() const { return sharing_; }
+  [[nodiscard]] const GpusOfRanks& gpus() const { return gpus_; }
 
   // Of the collectives: the FIFO of each rank.
   [[nodiscard]] const Fifos& fifos() const { return *fifos_; }
@@ -106,7 +106,7 @@ class DeviceMemory {
   CudaDriver& driver_;
   DeviceIdentity identity_;
   std::vector<std::uint64_t> processes_;  // by rank
-  DeviceSharing sharing_ = DeviceSharing::kNone;
+  GpusOfRanks gpus_;
   std::unique_ptr<Fifos> fifos_;
   std::unique_ptr<PeerStaging> peer_staging_;  // null: all staging buffers lie in the FIFOs
   std::vector<Pair> pairs_;                    // by peer, what is received first

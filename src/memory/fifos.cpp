@@ -9,15 +9,15 @@
 namespace sennit {
 namespace {
 
-constexpr std::string_view kNotAllowed = "SENNIT_PATHS leaves it out";
-
 // Why device memory cannot be used, before any is taken; empty: it may be tried.
 Result<std::string> find_obstacle(const DeviceBootstrap& bootstrap, const Fifos::Options& options) {
-  if (!options.nvlink) {
-    return std::string(kNotAllowed);
-  }
-  if (!bootstrap.is_one_group()) {
-    return fmt::format("{} leaves it out between groups of ranks", options.groups_by);
+  for (int a = 0; a < bootstrap.ranks(); ++a) {
+    for (int b = a + 1; b < bootstrap.ranks(); ++b) {
+      if (std::string forbidden = bootstrap.forbidden_reach(a, b, options.groups_by);
+          !forbidden.empty()) {
+        return forbidden;
+      }
+    }
   }
   const Result<std::vector<char>> unreached = find_unreached(bootstrap);
   SENNIT_RETURN_IF_ERROR(bootstrap.agree(unreached.status()));
@@ -51,8 +51,8 @@ Result<std::unique_ptr<Fifos>> Fifos::open(const DeviceBootstrap& bootstrap,
   }
   if (options.host.empty()) {
     return fail(Code::kUnsupported,
-                "no path joins all GPU ranks: path nvlink does not ({}), and SENNIT_PATHS leaves "
-                "path host out; allow both: SENNIT_PATHS=nvlink,host",
+                "no path joins all GPU ranks: not all reach each other's memory ({}), and "
+                "SENNIT_PATHS leaves path host out; allow all: SENNIT_PATHS=device,nvlink,host",
                 obstacle);
   }
   std::unique_ptr<Fifos> fifos = make(FifoPlace::kHost);
@@ -60,8 +60,8 @@ Result<std::unique_ptr<Fifos>> Fifos::open(const DeviceBootstrap& bootstrap,
   SENNIT_RETURN_IF_ERROR(bootstrap.agree(fifos->place_on_host(bootstrap, options.host)));
   if (bootstrap.rank() == 0) {
     SENNIT_INFO("device",
-                "kernels use path host: {} bytes of pinned host memory for each of {} ranks; path "
-                "nvlink is not used: {}",
+                "kernels use path host: {} bytes of pinned host memory for each of {} ranks; paths "
+                "nvlink and device are not used: {}",
                 fifos->plan_.bytes(),
                 bootstrap.ranks(),
                 fifos->obstacle_);

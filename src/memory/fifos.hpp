@@ -23,7 +23,6 @@ class Fifos {
   struct Options {
     int blocks = 128;    // of a call, at most; the same on all ranks
     int resident = 128;  // of these, the ones that each GPU has room for
-    bool nvlink = true;  // memory of other GPUs may be used
     // What the groups of DeviceIdentity come from, where there are several.
     std::string groups_by{};
     // Zeroed, shared by all ranks, in whole pages; empty: may not be used.

@@ -15,7 +15,7 @@ Result<std::vector<BrokenPair>> find_far_pairs(const DeviceBootstrap& bootstrap)
   Result<std::vector<char>> far = find_unreached(bootstrap);
   SENNIT_RETURN_IF_ERROR(bootstrap.agree(far.status()));
   for (int rank = 0; rank < bootstrap.ranks(); ++rank) {
-    if (!bootstrap.share_group(rank, bootstrap.rank())) {
+    if (!bootstrap.forbidden_reach(rank, bootstrap.rank(), {}).empty()) {
       (*far)[static_cast<std::size_t>(rank)] = 1;
     }
   }
@@ -58,7 +58,8 @@ Result<std::unique_ptr<PeerStaging>> PeerStaging::open(const DeviceBootstrap& bo
   }
   if (bootstrap.rank() == 0) {
     SENNIT_INFO("device",
-                "calls that run step by step use path nvlink within groups of ranks: {}",
+                "calls that run step by step use paths nvlink and device within groups of ranks: "
+                "{}",
                 fmt::join(staging->groups_, " "));
   }
   return staging;

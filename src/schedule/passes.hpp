@@ -20,6 +20,11 @@ namespace sennit {
 // other lane of the rank touches it, an output block and the input block in its place being one.
 Schedule fuse(Schedule schedule);
 
+// Lets a step that reduces blocks of scratch memory, into each of which a recv of another lane puts
+// one message for it alone, take these messages itself. For engines whose slots are that memory:
+// messages stay in their slots until all of them are reduced.
+Schedule reduce_in_slots(Schedule schedule);
+
 // Gives every step a lane of its own, so that nothing is ordered but by messages, `after`, and the
 // reading of what an earlier step of its lane has stored. For engines that start what can start.
 // Lanes in which steps share a channel stay as they are.

@@ -84,7 +84,7 @@ bool names_copies(Collective collective,
                   const CallRequest& request,
                   const DeviceFacts& facts,
                   const Means& means) {
-  return facts.nvlink && suits_a_leader(collective, ranks, facts) && request.protocol.empty() &&
+  return facts.reach && suits_a_leader(collective, ranks, facts) && request.protocol.empty() &&
          find_gpu_algorithm(request.algorithm) != nullptr &&
          can_be_copied(collective, request, means).ok();
 }

@@ -88,7 +88,7 @@ bool wants_steps(Collective collective,
     return false;
   }
   const bool suits = request.protocol.empty() || request.protocol == name(Protocol::kSlots);
-  const bool by_rings = !facts.nvlink && means.host_rings;
+  const bool by_rings = !facts.reach && means.host_rings;
   return suits && !(by_rings && request.algorithm == gpu_collective(collective).on_host);
 }
 
@@ -103,7 +103,8 @@ Result<DeviceChoice> choose_steps(Collective collective,
 // All through host memory, by copy engines.
 Result<DeviceChoice> choose_on_host(Collective collective,
                                     const Shape& shape,
-                                    const CallRequest& request) {
+                                    const CallRequest& request,
+                                    const DeviceFacts& facts) {
   const std::string_view usual = gpu_collective(collective).on_host;
   if (usual.empty()) {
     return fail(Code::kUnsupported,
@@ -113,7 +114,8 @@ Result<DeviceChoice> choose_on_host(Collective collective,
   if (!request.protocol.empty() && request.protocol != name(Protocol::kSlots) &&
       request.protocol != kByCopyEngines) {
     return fail(Code::kUnsupported,
-                "next to nvlink, path host carries protocol slots, not '{}'",
+                "next to {}, path host carries protocol slots, not '{}'",
+                name(direct_path(facts)),
                 request.protocol);
   }
   const std::string_view wanted =
@@ -199,10 +201,11 @@ Result<DeviceChoice> choose_through_host(Collective collective,
                                          const Means& means) {
   if (wants_steps(collective, shape, request, facts, means)) {
     if (!request.path.empty() && !facts.groups.empty()) {
-      return fail(Code::kUnsupported,
-                  "{} runs step by step, over path nvlink within groups of ranks and path host "
-                  "between them; request no path",
-                  name(collective));
+      return fail(
+          Code::kUnsupported,
+          "{} runs step by step, over path nvlink or device within groups of ranks and path "
+          "host between them; request no path",
+          name(collective));
     }
     return choose_steps(collective, shape, request);
   }
@@ -220,12 +223,13 @@ Result<DeviceChoice> choose_through_host(Collective collective,
   if (choice.protocol != Protocol::kLl && choice.protocol != Protocol::kSlots) {
     return fail(Code::kUnsupported,
                 "path host carries protocols ll and slots on GPU ranks, not '{}', which needs path "
-                "nvlink; that is not there: {}",
+                "{}; that is not there: {}",
                 request.protocol,
-                facts.why_no_nvlink);
+                name(direct_path(facts)),
+                facts.why_no_reach);
   }
   if (suits_rings(collective, shape, bytes, request, facts, means)) {
-    return choose_on_host(collective, shape, request);
+    return choose_on_host(collective, shape, request, facts);
   }
   const std::string_view wanted =
       request.algorithm.empty()
@@ -239,13 +243,13 @@ Result<DeviceChoice> choose_through_host(Collective collective,
   return choice;
 }
 
-// On the SMs or copy engines over NVLink alone.
-Result<DeviceChoice> choose_on_nvlink(Collective collective,
-                                      const Shape& shape,
-                                      std::int64_t bytes,
-                                      const CallRequest& request,
-                                      const DeviceFacts& facts,
-                                      const Means& means) {
+// On the SMs or copy engines, from memory of one rank into that of another.
+Result<DeviceChoice> choose_direct(Collective collective,
+                                   const Shape& shape,
+                                   std::int64_t bytes,
+                                   const CallRequest& request,
+                                   const DeviceFacts& facts,
+                                   const Means& means) {
   const bool is_free = request.algorithm.empty();
   const PacketWay packets =
       packets_for(*facts.profile,
@@ -273,7 +277,9 @@ Result<DeviceChoice> choose_on_nvlink(Collective collective,
     choice.protocol =
         collective == Collective::kSendRecv ? Protocol::kDirectGet : Protocol::kDirectPut;
     wanted = is_free ? copying_algorithm(facts, collective, shape.ranks, bytes) : wanted;
-    choice.by_leader = suits_a_leader(collective, shape.ranks, facts);
+    const GpuAlgorithm* const known = find_gpu_algorithm(wanted);
+    choice.shares_copies = known != nullptr && known->shares_copies;
+    choice.by_leader = !choice.shares_copies && suits_a_leader(collective, shape.ranks, facts);
   } else if (choice.protocol == Protocol::kDirectPut) {
     wanted = kOneHop;
   } else if (choice.protocol == Protocol::kDirectGet) {
@@ -296,7 +302,7 @@ Result<DeviceChoice> choose_for_rare_operator(Collective collective,
   }
   const bool takes_ll = request.protocol.empty() || request.protocol == name(Protocol::kLl);
   const bool takes_path = request.path.empty() ||
-                          request.path == name(facts.nvlink ? PathKind::kNvlink : PathKind::kHost);
+                          request.path == name(facts.reach ? direct_path(facts) : PathKind::kHost);
   if (!takes_ll || !takes_path) {
     return fail(
         Code::kUnsupported,
@@ -307,8 +313,8 @@ Result<DeviceChoice> choose_for_rare_operator(Collective collective,
   }
   CallRequest by_ll = request;
   by_ll.protocol = name(Protocol::kLl);
-  if (facts.nvlink) {
-    return choose_on_nvlink(collective, shape, bytes, by_ll, facts, means);
+  if (facts.reach) {
+    return choose_direct(collective, shape, bytes, by_ll, facts, means);
   }
   if (by_ll.algorithm.empty()) {
     by_ll.algorithm = algorithm_through_host(*facts.profile, collective, shape.ranks, bytes);
@@ -331,12 +337,10 @@ Status share_with_host(DeviceChoice& choice,
                        const DeviceFacts& facts,
                        const DevicePaths& paths) {
   const Algorithm& algorithm = *choice.algorithm;
-  const GpuAlgorithm* const known = find_gpu_algorithm(algorithm.name);
-  if (known != nullptr && known->shares_copies && choice.engine == Engine::kStream &&
-      paths.is_requested) {
-    choice.shares_copies = true;
+  if (choice.shares_copies) {
     const int share =
-        paths.share >= 0
+        !paths.is_requested ? 0
+        : paths.share >= 0
             ? paths.share
             : usual_host_share(*facts.profile, algorithm.collective, shape.ranks, bytes);
     choice.host_share = copies_through_host(shape.ranks, share) > 0 ? share : 0;
@@ -409,12 +413,14 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const CallRequest& request,
                                         const DeviceFacts& facts,
                                         const Means& means) {
-  if (request.path == kDynamicPaths && collective != Collective::kSendRecv) {
+  if (is_dynamic_request(request.path) && collective != Collective::kSendRecv) {
     return fail(Code::kUnsupported,
                 "path {} is for sends and recvs, whose receiver advises their sender; all ranks "
-                "of {} have to know its share: request nvlink+host or nvlink+host:8",
-                kDynamicPaths,
-                name(collective));
+                "of {} have to know its share: request {}+host or {}+host:8",
+                request.path,
+                name(collective),
+                name(direct_path(facts)),
+                name(direct_path(facts)));
   }
   if (shape.varying) {
     return choose_for_varying(collective, shape, request, facts, means);
@@ -423,31 +429,31 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
     return choose_for_rare_operator(collective, shape, bytes, request, facts, means);
   }
   SENNIT_ASSIGN_OR_RETURN(const DevicePaths paths, paths_for(request.path, facts, means));
-  if (!facts.nvlink) {
+  if (!facts.reach) {
     return choose_through_host(collective, shape, bytes, request, facts, means);
   }
-  if (!paths.nvlink) {
-    return choose_on_host(collective, shape, request);
+  if (!paths.direct) {
+    return choose_on_host(collective, shape, request, facts);
   }
   if (wants_steps(collective, shape, request, facts, means) &&
       !(paths.is_requested && paths.host)) {
     return choose_steps(collective, shape, request);
   }
-  CallRequest on_nvlink = request;
+  CallRequest directly = request;
   if (paths.is_requested && paths.host) {
     // Kernels leave the host a part of a message alone; of other calls copy engines have to run the
     // rest, whatever would be best by size.
     if (request.protocol.empty() && collective != Collective::kSendRecv) {
-      on_nvlink.protocol = kByCopyEngines;
+      directly.protocol = kByCopyEngines;
     }
   }
   SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice,
-                          choose_on_nvlink(collective, shape, bytes, on_nvlink, facts, means));
+                          choose_direct(collective, shape, bytes, directly, facts, means));
   if (paths.host) {
     SENNIT_RETURN_IF_ERROR(share_with_host(choice, shape, bytes, facts, paths));
   }
   if (choice.host_share == kWhole && !choice.shares_copies) {
-    return choose_on_host(collective, shape, {});
+    return choose_on_host(collective, shape, {}, facts);
   }
   return choice;
 }
@@ -464,7 +470,7 @@ Protocol protocol_of_block(std::int64_t bytes,
 }
 
 Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts) {
-  if (facts.nvlink) {
+  if (facts.reach) {
     return packets_for(
                *facts.profile, Collective::kSendRecv, 2, bytes, kOneHop, facts.ll_send_bytes)
         .protocol;

@@ -19,7 +19,7 @@
 namespace sennit {
 
 inline constexpr int kWhole = 100;
-// Where a leader's copies are shared, each a whole: of those to, or from, all ranks but the first.
+// Of copies to, or from, all ranks but the first, each a whole.
 constexpr int copies_through_host(int ranks, int percent) {
   return ((ranks - 1) * percent + kWhole / 2) / kWhole;
 }
@@ -43,7 +43,7 @@ struct DeviceChoice {
   bool shares_puts_alone = false;
   // One of copy engines whose work for all ranks rank 0 does (exec/stream/leader_operations.hpp).
   bool by_leader = false;
-  // `host_share` percent of the copies of `algorithm` go through host memory, the others do not.
+  // Whole vectors are copied to rank 0 and back, `host_share` percent of them through host memory.
   bool shares_copies = false;
   // SMs run the schedule step by step, whatever its hops, in protocol slots.
   bool by_steps = false;
@@ -57,9 +57,12 @@ struct DeviceChoice {
 struct DeviceFacts {
   // The ranks can use them, and so can agree about buffers that these reach into.
   bool copy_engines = false;
-  // The ranks reach each other's memory. Where not, packets of kernels go through host memory, too.
-  bool nvlink = true;
-  std::string_view why_no_nvlink = "SENNIT_PATHS leaves it out";
+  // The ranks reach each other's memory: over path device within a GPU, over path nvlink between
+  // two. Where not, packets of kernels go through host memory, too.
+  bool reach = true;
+  std::string_view why_no_reach = "SENNIT_PATHS leaves it out";
+  // The GPU of each rank, by its first rank; empty: each has one of its own.
+  std::vector<int> gpus{};
   bool reproducible = false;  // every call requests the order of ranks
   // Where not: ranks that do, by group, for what runs step by step; empty: none do.
   std::vector<std::vector<int>> groups{};
@@ -111,8 +114,9 @@ Means without(Means means, Lack lack);
 
 // `bytes`: of the whole vector for cut collectives, of one rank's part otherwise. Requests that
 // cannot be met are refused by name (kUnsupported, kInvalidArgument). Path "nvlink+host:8" requests
-// 8 % through host memory, "nvlink+host:dynamic" for what the load leaves free. The best
-// candidate; with fewer means, the next one.
+// 8 % through host memory, "nvlink+host:dynamic" what the load leaves free; where all ranks share
+// one GPU, "device" stands in place of "nvlink". The best candidate; with fewer means, the next
+// one.
 Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const Shape& shape,
                                         std::int64_t bytes,
@@ -143,8 +147,8 @@ bool leaves_rest_to_kernels(const DeviceChoice& choice);
 // request different shares, or where less of the host is there than was requested.
 DeviceChoice with_host_share(const DeviceChoice& choice, int share);
 
-// The strand of the kernels or copy engines, on NVLink where the ranks have it, and that of copy
-// engines through host memory.
+// The strand of the kernels or copy engines, from memory to memory where the ranks reach each
+// other's, and that of copy engines through host memory.
 Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
                                                      const Shape& shape,
                                                      const DeviceFacts& facts);

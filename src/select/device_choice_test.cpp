@@ -116,7 +116,7 @@ TEST(DeviceChoice, StepsTakeThePathThatThereIs) {
     const auto plan = make_device_plan(choice, {.ranks = 4}, facts);
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     for (const ChannelBinding& binding : (*plan)->strands.front().channels) {
-      EXPECT_EQ(binding.paths.front(), facts.nvlink ? PathKind::kNvlink : PathKind::kHost);
+      EXPECT_EQ(binding.paths.front(), facts.reach ? PathKind::kNvlink : PathKind::kHost);
       EXPECT_EQ(binding.protocol, Protocol::kSlots);
     }
   }
@@ -165,12 +165,12 @@ TEST(DeviceChoice, LargeReducesAreProvedInPlaceAndInTheOrderOfRanks) {
 }
 
 // A copy goes whole one way or the other: in percent of the copies.
-TEST(DeviceChoice, SendsCopiesOfALeaderThroughTheHost) {
+TEST(DeviceChoice, SendsCopiesOfASharedBufferThroughTheHost) {
   const DeviceFacts& facts = both_paths();
   for (const auto& [percent, through_host] :
        {std::pair(0, 0), std::pair(20, 1), std::pair(50, 2), std::pair(100, 4)}) {
     const CallRequest request =
-        requesting(fmt::format("nvlink+host:{}", percent), "copy_engines", "leader");
+        requesting(fmt::format("nvlink+host:{}", percent), "copy_engines", "shared_buffer");
     const Shape shape{.ranks = 5};
     const Result<DeviceChoice> choice =
         choose_for_devices(Collective::kAllReduce, shape, 1000, request, facts, Means::of(facts));
@@ -356,7 +356,7 @@ TEST(DeviceChoice, NothingFollowsALoadWhereOnePathIsNotThere) {
   DeviceFacts without_rings = both_paths();
   without_rings.host_slots = 0;
   DeviceFacts without_nvlink = both_paths();
-  without_nvlink.nvlink = false;
+  without_nvlink.reach = false;
   for (DeviceFacts facts : {without_rings, without_nvlink}) {
     const auto requested = choose_for_devices(
         Collective::kSendRecv, {.ranks = 2}, kMega, over("nvlink+host:dynamic"), facts);
@@ -447,7 +447,7 @@ TEST(DeviceChoice, PutsAreProvedInPlaceButForAnAllToAll) {
 // Blocks may be stored where they belong, or go by packets, also where no GPU reaches another.
 TEST(DeviceChoice, EveryPlanOfACallWhoseLengthsVaryIsProved) {
   for (const DeviceFacts& facts :
-       {DeviceFacts{.offers = true}, DeviceFacts{}, DeviceFacts{.nvlink = false}}) {
+       {DeviceFacts{.offers = true}, DeviceFacts{}, DeviceFacts{.reach = false}}) {
     for (const Collective collective : {Collective::kAllGather,
                                         Collective::kAllToAll,
                                         Collective::kGather,

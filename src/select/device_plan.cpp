@@ -2,6 +2,7 @@
 #include "schedule/one_lane.hpp"
 #include "schedule/passes.hpp"
 #include "select/device_choice.hpp"
+#include "select/device_paths.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -32,7 +33,7 @@ Result<Strand> make_step_strand(const DeviceChoice& choice,
   SENNIT_ASSIGN_OR_RETURN(made, join_lanes(std::move(made), kSlots));
   made = fuse(std::move(made));  // stages that lanes of their own have kept separate
   Strand strand = bind(std::make_shared<const Schedule>(std::move(made)),
-                       facts.nvlink ? PathKind::kNvlink : PathKind::kHost,
+                       facts.reach ? PathKind::kNvlink : PathKind::kHost,
                        Protocol::kSlots,
                        kSlots,
                        Engine::kSm);
@@ -42,10 +43,22 @@ Result<Strand> make_step_strand(const DeviceChoice& choice,
       strand.channels[c].paths = {PathKind::kNvlink};
     }
   }
+  bind_direct_paths(strand, facts);
   return strand;
 }
 
 // Copy engines put what is reduced into slots of who reduces it. A leader reads it where it lies.
+// Where a GPU runs the ranks in turn, who reduces it copies it, because each copy of another rank
+// would cost a change from one process to another: from 16 KB on pulls took a tenth of the time of
+// pushes there (4 ranks, 64 KB: 23 and 428 us). Under the Multi-Process Service pushes of all ranks
+// run at once: 20 us, pulls 27 (one H100, docs/lab/2026-11-29-shared-gpu.md).
+Protocol protocol_of_contributions(const DeviceChoice& choice,
+                                   bool by_leader,
+                                   const DeviceFacts& facts) {
+  const bool is_pulled = choice.shares_copies && facts.sharing == DeviceSharing::kInTurn;
+  return by_leader || is_pulled ? Protocol::kDirectGet : Protocol::kSlots;
+}
+
 void bind_contributions(Strand& strand, Protocol protocol) {
   for (std::size_t c = 0; c < strand.channels.size(); ++c) {
     if (!is_stored_whole(*strand.schedule, static_cast<int>(c))) {
@@ -92,6 +105,9 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
   }
   if (choice.host_share < kWhole || choice.shares_copies) {
     SENNIT_ASSIGN_OR_RETURN(Schedule made, make_schedule(*choice.algorithm, shape));
+    if (choice.engine == Engine::kStream) {
+      made = reduce_in_slots(std::move(made));  // staging memory is both
+    }
     if (choice.protocol == Protocol::kDirectGet || choice.protocol == Protocol::kDirectPut) {
       made = loosen(std::move(made));  // no order is kept but that of the data
     }
@@ -99,15 +115,16 @@ Result<std::shared_ptr<const Plan>> make_device_plan(const DeviceChoice& choice,
     // have words for all parts of a message.
     constexpr int kSlots = 2;
     plan->strands.push_back(bind(std::make_shared<const Schedule>(std::move(made)),
-                                 facts.nvlink ? PathKind::kNvlink : PathKind::kHost,
+                                 facts.reach ? PathKind::kNvlink : PathKind::kHost,
                                  choice.protocol,
                                  kSlots,
                                  choice.engine));
     SENNIT_RETURN_IF_ERROR(check_structure(*plan));
+    bind_direct_paths(plan->strands.back(), facts);
     if (choice.engine == Engine::kStream) {
       Strand& strand = plan->strands.back();
       strand.by_leader = choice.by_leader && choice.host_share == 0;
-      bind_contributions(strand, strand.by_leader ? Protocol::kDirectGet : Protocol::kSlots);
+      bind_contributions(strand, protocol_of_contributions(choice, strand.by_leader, facts));
       if (choice.shares_copies) {
         send_through_host(strand, choice.host_share);
       }

@@ -23,7 +23,8 @@ struct GpuAlgorithm {
   Message message;
   bool has_kernel;  // direct kernels run it (exec/sm/direct_program.hpp); others are interpreted
   bool passes_on;   // what arrives, or sums of it, which copy engines do not
-  // A share through host memory counts its copies: each goes over one path as a whole.
+  // By copies of whole vectors to and from rank 0, which reduces them; a share through host memory
+  // counts them.
   bool shares_copies = false;
 };
 // Null: selection does not know it by name.

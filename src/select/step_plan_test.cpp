@@ -38,7 +38,7 @@ Plan plan_of(const Algorithm& algorithm, const Shape& shape) {
   const DeviceChoice choice{
       .algorithm = &algorithm, .protocol = Protocol::kSlots, .by_steps = true};
   DeviceFacts facts;
-  facts.nvlink = shape.groups.empty();
+  facts.reach = shape.groups.empty();
   facts.groups = shape.groups;
   return **make_device_plan(choice, shape, facts);
 }

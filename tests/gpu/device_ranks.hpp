@@ -29,6 +29,10 @@ inline int device_count() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
+// A request for path nvlink as ranks have to make it here: for path device where they share the one
+// GPU that there is.
+const char* path_here(const char* path);
+
 struct DeviceCase {
   Collective collective = Collective::kAllReduce;
   std::int64_t count = 0;

@@ -64,7 +64,8 @@ std::vector<std::string> names_of_gpus() {
 
 std::string gpus_of(GpuJob::Visible visible, int rank) {
   std::vector<std::string> names = names_of_gpus();
-  std::ranges::rotate(names, names.begin() + rank % device_count());
+  const int first = visible == GpuJob::Visible::kFirst ? 0 : rank % device_count();
+  std::ranges::rotate(names, names.begin() + first);
   std::string list = names.front();
   for (std::size_t i = 1; visible == GpuJob::Visible::kOwnFirst && i < names.size(); ++i) {
     list += "," + names[i];

@@ -25,8 +25,9 @@ struct GpuJob {
   std::vector<std::string> environment{};  // "NAME=value", of the started processes alone
   int victim = -1;                         // a rank that kills itself
   double longest_s = 100;
-  // Which GPUs a process has: all in one order, its own alone, or all with its own as the first.
-  enum class Visible : std::uint8_t { kAll, kOwn, kOwnFirst };
+  // Which GPUs a process has: all in one order, its own alone, all with its own as the first, or
+  // the first alone, which all share.
+  enum class Visible : std::uint8_t { kAll, kOwn, kOwnFirst, kFirst };
   Visible visible = Visible::kAll;
 };
 

@@ -36,7 +36,7 @@ class DeviceMessages : public CopyEngineRanks {
   [[nodiscard]] sennit_call_options_t options_of(std::size_t count, const Way& way = {}) const {
     sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
     options.protocol = way.path != nullptr ? way.protocol : count > kSmall ? large_ : nullptr;
-    options.path = way.path;
+    options.path = path_here(way.path);
     return options;
   }
 

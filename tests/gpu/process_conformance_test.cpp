@@ -210,5 +210,51 @@ TEST_P(ProcessConformance, TwoGraphsOfTwoCommunicatorsAtOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Queues, ProcessConformance, ::testing::Values("8", "1"));
 
+// As many as MPI programs start on a card: small and large calls over path device, and copies into
+// a buffer of rank 0 with all, some and none of them through host memory. Under the Multi-Process
+// Service, or in turn, as the tests are run.
+class RanksOfOneGpu : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (gpu_ranks() == 0) {
+      GTEST_SKIP() << "gpu1: needs one GPU";
+    }
+  }
+};
+
+void share_copies(Member& member) {
+  for (const char* const path : {"device", "device+host:0", "device+host:50", "device+host:100"}) {
+    for (const std::int64_t count : {std::int64_t{1}, std::int64_t{70'001}, kLargeElements}) {
+      for (const bool in_place : {false, true}) {
+        member.run({.count = count,
+                    .in_place = in_place,
+                    .algorithm = "shared_buffer",
+                    .protocol = "copy_engines",
+                    .path = path});
+        if (testing::Test::HasFailure()) {
+          return;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(RanksOfOneGpu, EveryCollectiveAndSharedCopies) {
+  run_as_processes({.ranks = GetParam(), .longest_s = 200, .visible = GpuJob::Visible::kFirst},
+                   [](GpuProcess& self) {
+                     Member member(self, "all");
+                     run_collectives(self, member);
+                     share_copies(member);
+                     const DeviceCase ring{.collective = Collective::kAllGather, .count = 300'001};
+                     member.prepare(ring);
+                     for (int i = 0; i < 3; ++i) {
+                       member.post_ring(ring);
+                     }
+                     member.check_ring(ring);
+                   });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, RanksOfOneGpu, ::testing::Values(4, 16));
+
 }  // namespace
 }  // namespace sennit::tests

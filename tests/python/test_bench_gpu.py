@@ -302,6 +302,7 @@ def test_options_become_the_words_of_the_program(program: Path) -> None:
         ),
         (["--paths", "nvlink,host"], {"--path": "nvlink+host"}),
         (["--paths", "nvlink,host", "--share", "6"], {"--path": "nvlink+host:6"}),
+        (["--paths", "device,host", "--share", "6"], {"--path": "device+host:6"}),
         (
             ["--share", "6", "--against", "engines"],
             {"--path": "nvlink+host:6", "--against": "engines"},
@@ -412,10 +413,13 @@ def test_a_program_that_ends_without_rows_or_reason_is_told(
         (["--in-place"], "--in-place True is for --executor host"),
         (["-N", "2"], "--cycles 2 is for --executor host"),
         (["--protocol", "direct"], "not direct"),
-        (["--paths", "shm,cma"], "--paths of GPU ranks are nvlink, host, nvlink,host; not shm,cma"),
+        (
+            ["--paths", "shm,cma"],
+            "--paths of GPU ranks are nvlink, device, host, nvlink,host, device,host; not shm,cma",
+        ),
         (["--against", "mpi"], "--against on GPU ranks takes nccl, shares, engines; not mpi"),
         (["--against", "shares", "--against", "engines"], "not both"),
-        (["--share", "6", "--paths", "host"], "--share needs --paths nvlink,host"),
+        (["--share", "6", "--paths", "host"], "--share needs --paths nvlink,host or device,host"),
         (["--share", "4,8"], "compared by --against shares"),
         (["--share", "0"], "'0' is not percent from 1 to 100"),
         (["send_recv", "--share", "dynamic"], "--share dynamic needs --mode stream"),

@@ -90,7 +90,7 @@ def test_the_command_writes_a_profile_of_result_files(
 
 
 def time_of_copies(nbytes: int, none: float, half: float) -> dict[str, Any]:
-    """What sennit-compare prints of an all_reduce by a leader, of 4 ranks on a GPU."""
+    """What sennit-compare prints of an all_reduce by shared_buffer, of 4 ranks on a GPU."""
     ways = {"sennit": none, "staged": 99.0, "sennit share 0": none, "sennit share 50": half}
     row = {"collective": "all_reduce", "ranks": 4, "bytes": nbytes, "mode": "graph", "wrong": 0}
     row |= {
@@ -104,7 +104,7 @@ def time_of_copies(nbytes: int, none: float, half: float) -> dict[str, Any]:
     return row | {"time_us": {way: {"min": us, "p50": us, "p95": us} for way, us in ways.items()}}
 
 
-def test_more_ranks_than_gpus_measure_the_copies_of_a_leader(
+def test_more_ranks_than_gpus_measure_the_copies_of_a_shared_buffer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[str] = []
@@ -118,7 +118,7 @@ def test_more_ranks_than_gpus_measure_the_copies_of_a_leader(
     monkeypatch.setattr(compare_program, "measured_rows", measured_rows)
     file = tmp_path / "h100.profile"
     assert tune_gpu.command(Output(None), (), 4, (), file) == 0
-    assert asked[asked.index("--algorithm") + 1] == "leader"
+    assert asked[asked.index("--algorithm") + 1] == "shared_buffer"
     lines = file.read_text().splitlines()
     assert "host_share all_reduce up_to_ranks 4 from 4K percent 50" in lines
     assert "host_share all_reduce up_to_ranks 4 from 16K percent 0" in lines

@@ -36,7 +36,7 @@ class DescribedGpus : public FakeGpus {
 
 TEST_F(DescribedGpus, HaveTheGridsOfGpuRanks) {
   const Topology machine = take(find_machine("h200-x4"));
-  DeviceFacts facts = take(facts_of_described_gpus(machine, kRanks));
+  DeviceFacts facts = take(facts_of_described_gpus(machine, {.ranks = kRanks}));
   facts.copy_engines = facts.offers = false;  // as these ranks have them
   facts.host_slots = 0;
   run([&](Rank& rank) {

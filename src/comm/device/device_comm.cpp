@@ -4,6 +4,7 @@
 #include "comm/device/gpu_arguments.hpp"
 #include "exec/stream/copy_engines.hpp"
 #include "memory/message_puts.hpp"
+#include "select/device_paths.hpp"
 #include "world/call_ledger.hpp"
 
 #include <algorithm>
@@ -112,7 +113,7 @@ Result<DeviceChoice> DeviceComm::choose(const Operation& operation, const Means&
   const DeviceFacts& facts = context_->facts();
   SENNIT_ASSIGN_OR_RETURN(DeviceChoice choice,
                           choose_for_devices(operation.collective,
-                                             shape_of(operation, world_.size(), facts.groups),
+                                             shape_of(operation, world_.size(), groups_of(facts)),
                                              operation.bytes(),
                                              operation.request,
                                              facts,

@@ -325,9 +325,37 @@ TEST_F(FakeGpusWithoutPeers, AreNamedWherePathHostMayNotBeUsed) {
     EXPECT_EQ(status.code(), Code::kUnsupported);
     EXPECT_NE(status.message().find("rank 0 (device 0) to rank 3 (device 3)"), std::string::npos)
         << status.message();
-    EXPECT_NE(status.message().find("SENNIT_PATHS=nvlink,host"), std::string::npos);
+    EXPECT_NE(status.message().find("SENNIT_PATHS=device,nvlink,host"), std::string::npos);
   };
   run({});
+}
+
+// Paths nvlink and device may be allowed without each other.
+TEST_F(FakeGpusWithoutPeers, ThatShareAGpuUseTheHostWithoutPathDevice) {
+  devices_ = {0, 1, 1, 2};
+  options_.device = false;
+  const LogFile log;
+  run(check_calls_of_all_kinds);
+  EXPECT_EQ(log.lines_with("kernels use path host",
+                           "leaves out path device, which would join rank 1 (device 1) and rank 2"),
+            1);
+}
+
+TEST_F(FakeGpusWithoutPeers, ThatShareOneNeedPathDeviceAlone) {
+  devices_ = {3, 3, 3, 3};
+  options_.nvlink = false;
+  run([](Rank& rank) {
+    rank.cuda->run_kernels(fake_direct_kernel);
+    fill(rank);
+    Operation op = all_gather(rank, 64);
+    op.request.protocol = "ll";
+    op.request.path = "device";
+    const Status status = rank.call(op);
+    EXPECT_TRUE(status.ok()) << status.message();
+    op.request.path = "nvlink";
+    EXPECT_EQ(rank.call(op).code(), Code::kUnsupported);
+    rank.finish();
+  });
 }
 
 TEST_F(FakeGpusWithoutPeers, AreFoundByAPatternThatDoesNotArrive) {

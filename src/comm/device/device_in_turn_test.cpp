@@ -213,6 +213,33 @@ TEST_F(InTurn, MembersLeaveALateLeaderAtTheDeadline) {
   });
 }
 
+// A rank that gives up, leader or member, frees streams that wait for it: at once, not at the
+// deadline.
+TEST_F(InTurn, StreamsThatWaitForARankThatGivesUpGoOn) {
+  for (const int quitter : {0, kRanks - 1}) {
+    run([&](Rank& rank) {
+      fill_parts(rank);
+      const Operation op = operation(rank, Collective::kAllGather, 0);
+      const Gate gate(rank);
+      if (rank.rank == quitter) {
+        gate.close(rank.stream);  // so that its part of the call never begins
+      }
+      EXPECT_TRUE(rank.call(op).ok());
+      meet();
+      if (rank.rank == quitter) {
+        rank.comm->abort();
+      }
+      EXPECT_EQ(failure_of(rank).code(), Code::kAborted) << failure_of(rank).message();
+      if (rank.rank != quitter) {
+        rank.finish();
+      }
+      meet();
+      gate.open();
+      rank.finish();
+    });
+  }
+}
+
 // The leader would write beyond the buffers of members that have made a shorter call.
 TEST_F(InTurn, ARankThatMakesAnotherCallIsNamedBeforeAnythingMoves) {
   run([this](Rank& rank) {

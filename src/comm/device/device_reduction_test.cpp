@@ -288,7 +288,7 @@ TEST_F(StagedReductions, GiveBackTheMemoryThatStages) {
   });
 }
 
-// The leader sums, and some of the copies to and from it go through rings in host memory.
+// Rank 0 sums, and some of the copies to and from it go through rings in host memory.
 class SharedCopies : public StagedReductions {
  protected:
   SharedCopies() {
@@ -299,7 +299,7 @@ class SharedCopies : public StagedReductions {
 
   static Operation shared(Operation operation, int percent) {
     operation.request.algorithm =
-        operation.collective == Collective::kAllReduce ? "leader" : "direct";
+        operation.collective == Collective::kAllReduce ? "shared_buffer" : "direct";
     operation.request.protocol = "copy_engines";
     operation.request.path = fmt::format("nvlink+host:{}", percent);
     return operation;
@@ -357,6 +357,78 @@ TEST_F(SharedCopies, AreReplayedFromGraphs) {
     fill_floats(rank, kCount, false);
     const Operation op = shared(reduction(rank, Collective::kAllReduce, kCount), 60);
     check_replays(rank, op);
+  });
+}
+
+// The same where a GPU runs the ranks in turn, and would have to change to each that copies.
+class SharedCopiesInTurn : public SharedCopies {
+ protected:
+  SharedCopiesInTurn() { devices_ = {0, 0, 0, 0}; }
+
+  static Operation within(Operation operation, int percent) {
+    operation = shared(std::move(operation), percent);
+    operation.request.protocol.clear();
+    operation.request.path = fmt::format("device+host:{}", percent);
+    return operation;
+  }
+};
+
+TEST_F(SharedCopiesInTurn, AreTheLeadersButForThoseThroughTheHost) {
+  run([this](Rank& rank) {
+    rank.cuda->run_kernels(reduce_floats);
+    for (const std::int64_t count : {std::int64_t{1}, std::int64_t{1003}, kCount}) {
+      for (const int percent : {0, 30, 50, 100}) {
+        for (const bool in_place : {false, true, rank.rank % 2 == 0}) {
+          fill_floats(rank, count, in_place);
+          const int copied = rank.cuda->calls("copy_async");
+          const Operation op = within(reduction(rank, Collective::kAllReduce, count), percent);
+          expect_ok(rank.call(op));
+          rank.finish();
+          check_sums(rank, count);
+          const int through_host = copies_through_host(kRanks, percent);
+          const bool is_through_host = rank.rank >= kRanks - through_host;
+          // The leader pulls, puts, empties rings, and fills its own once for all.
+          const int of_leader = 2 * (kRanks - 1) - (through_host > 0 ? through_host - 1 : 0);
+          const int of_member = is_through_host ? 2 : 0;  // into its ring, out of the leader's
+          if (count < kCount) {                           // in one round
+            EXPECT_EQ(rank.cuda->calls("copy_async") - copied,
+                      rank.rank == 0 ? of_leader : of_member);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_F(SharedCopiesInTurn, AreReplayedFromGraphs) {
+  run([this](Rank& rank) {
+    rank.cuda->run_kernels(reduce_floats);
+    fill_floats(rank, kCount, false);
+    check_replays(rank, within(reduction(rank, Collective::kAllReduce, kCount), 30));
+  });
+}
+
+TEST_F(SharedCopiesInTurn, AreLeftAtTheDeadline) {
+  options_.deadline_s = 2;
+  run([this](Rank& rank) {
+    rank.cuda->run_kernels(reduce_floats);
+    fill_floats(rank, kCount, false);
+    const Operation op = within(reduction(rank, Collective::kAllReduce, kCount), 30);
+    expect_ok(rank.call(op));
+    rank.finish();
+    meet();
+    leave_at_the_deadline(rank, op);
+  });
+}
+
+TEST_F(SharedCopiesInTurn, HaveNoOtherPathThanTheirs) {
+  run([this](Rank& rank) {
+    fill_floats(rank, 8, false);
+    Operation op = within(reduction(rank, Collective::kAllReduce, 8), 0);
+    op.request.path = "nvlink+host:50";
+    const Status refused = rank.call(op);
+    EXPECT_EQ(refused.code(), Code::kUnsupported);
+    EXPECT_NE(refused.message().find("request device"), std::string::npos) << refused.message();
   });
 }
 

@@ -77,8 +77,7 @@ Result<MessageChoice> MessageGroups::choose(const Operation& op) const {
   CallRequest request = op.request;
   if (op.peer == rank_) {
     means = without(means, Lack::kCopyEngines);  // a rank has no other end to decide with
-    if (request == CallRequest() && facts.nvlink && means.one_sided &&
-        op.bytes() > kShortOwnBytes) {
+    if (request == CallRequest() && facts.reach && means.one_sided && op.bytes() > kShortOwnBytes) {
       request.protocol = name(Protocol::kDirectPut);  // no packet has a wire to fill
     }
   }
@@ -102,7 +101,7 @@ Result<MessageChoice> MessageGroups::choose(const Operation& op) const {
   }
   SENNIT_ASSIGN_OR_RETURN(
       const Executables::Copies copies,
-      executables_.find_copies(op, facts.nvlink ? with_host_share(choice, 0) : choice));
+      executables_.find_copies(op, facts.reach ? with_host_share(choice, 0) : choice));
   found.plan_hash = copies.hash;
   return found;
 }

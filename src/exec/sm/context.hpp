@@ -27,7 +27,7 @@ struct Context {
 inline Packets packets_of(Protocol protocol, const DeviceFacts& facts) {
   return protocol == Protocol::kLl      ? Packets::kLl
          : protocol == Protocol::kLl128 ? Packets::kLl128
-         : facts.nvlink                 ? Packets::kSlots
+         : facts.reach                  ? Packets::kSlots
                                         : Packets::kPlain;
 }
 

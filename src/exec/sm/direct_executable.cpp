@@ -32,7 +32,7 @@ DirectCall direct_call_of(const DirectProgram& program,
   direct.scalar = op.scaling.scalar;
   direct.scalar_on_device = static_cast<const std::byte*>(op.scalar_on_device);
   bind(program, op.count, element_bytes, direct);
-  direct.on_host = !context.facts.nvlink;
+  direct.on_host = !context.facts.reach;
   direct.states = memory.states();
   direct.error_word = memory.error_word_on_device();
   direct.packets = packets;
@@ -65,7 +65,7 @@ Result<std::unique_ptr<Executable>> DirectExecutable::compile(ProvedPlan proved,
 // places in a buffer.
 bool DirectExecutable::normalises(const Operation& op) const {
   return op.rms_norm.has_value() && op.bytes() <= INT32_MAX && packets_ == Packets::kLl &&
-         context_.facts.nvlink && program_.problem.ranks > 1 && program_.forward_to == 0 &&
+         context_.facts.reach && program_.problem.ranks > 1 && program_.forward_to == 0 &&
          program_.arrive_from != 0;
 }
 

@@ -53,7 +53,7 @@ void PeerLauncher::describe(const KernelMessage& message, bool may_map, PairMess
   call.error_word = context_.memory.error_word_on_device();
   call.fifos = {pair.sender, pair.receiver};
   call.packets = message.packets;
-  call.on_host = !context_.facts.nvlink;
+  call.on_host = !context_.facts.reach;
   call.layout = context_.memory.pair_shape().layout(call.packets);
   call.ranks = 2;
   call.rank = message.is_send ? 0 : 1;
@@ -176,7 +176,7 @@ Status PeerLauncher::launch(std::span<const KernelMessage> messages, void* strea
   }
   deal_lanes(room, pairs);
   return context_.driver.launch(
-      pairs_kernel(static_cast<int>(described.size()), /*on_host=*/!context_.facts.nvlink),
+      pairs_kernel(static_cast<int>(described.size()), /*on_host=*/!context_.facts.reach),
       {.blocks = static_cast<unsigned>(pairs.all_blocks()), .threads = kThreads},
       &pairs,
       stream);

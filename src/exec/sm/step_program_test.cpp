@@ -112,7 +112,7 @@ TEST(StepProgram, SlotsAreAsLargeAsWhereTheyLieAllows) {
       .protocol = Protocol::kSlots,
       .by_steps = true};
   DeviceFacts facts;
-  facts.nvlink = false;
+  facts.reach = false;
   facts.groups = groups;
   const Shape shape{.ranks = 4, .groups = groups};
   const Strand strand = make_device_plan(choice, shape, facts).value()->strands.front();

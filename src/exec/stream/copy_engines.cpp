@@ -245,7 +245,7 @@ Result<std::optional<Agreement::Reached>> CopyEngines::meet(const Call& call, bo
   request.place = known_.place_of(for_known(call));
   const bool is_output_shown = program.exposes_output() || request.place.window != 0;
   request.output = {is_output_shown ? op.recv : nullptr, needs.output_bytes};
-  request.input = {program.has_inputs_read() ? op.send : nullptr, needs.input_bytes};
+  request.input = {program.has_input_read() ? op.send : nullptr, needs.input_bytes};
   if (program.exposes_staging()) {
     request.staging = {engine_->staging().memory(), engine_->staging().bytes()};
   }

@@ -1,5 +1,6 @@
 #include "exec/stream/copy_executable.hpp"
 
+#include <optional>
 #include <utility>
 
 namespace sennit::stream {
@@ -10,14 +11,17 @@ Result<std::unique_ptr<Executable>> CopyExecutable::compile(ProvedPlan proved,
   // As every rank, so that all refuse together what one of them could not run.
   PlanProgram program;
   bool is_uniform = true;
+  std::optional<bool> is_staged;
   const bool is_led = proved.plan->strands.front().by_leader;  // one program has those of all ranks
   for (int place = 0; place < proved.plan->problem().ranks; ++place) {
     if (is_led && place != key.place) {
       continue;
     }
     SENNIT_ASSIGN_OR_RETURN(PlanProgram compiled, compile_plan(*proved.plan, place));
+    is_staged = is_staged.value_or(compiled.exposes_staging());
     // Whether a rank works in place is its own matter, but for an all_to_all.
-    is_uniform = is_uniform && compiled.alone() != nullptr && compiled.by_leader.empty() &&
+    is_uniform = is_uniform && compiled.alone() != nullptr && !compiled.has_input_read() &&
+                 compiled.exposes_staging() == *is_staged &&
                  (compiled.may_be_in_place() || key.collective == Collective::kAllToAll);
     if (place == key.place) {
       program = std::move(compiled);

@@ -43,7 +43,7 @@ void DirectOperations::admit() {
   }
   for (const Reduction& reduction : program_.reductions) {
     for (const Operand& operand : reduction.operands) {
-      if (operand.sender != program_.rank) {
+      if (operand.sender != program_.rank && !operand.is_pulled) {
         writer_.fill(kUsersStream, done_flag(operand.sender, program_.rank, operand.channel));
       }
     }
@@ -149,7 +149,7 @@ bool DirectOperations::is_last(int sender, int reader) const {
 
 void DirectOperations::await_room(const std::vector<Departure>& departures) {
   for (const Departure& departure : departures) {
-    if (!departure.is_admitted) {
+    if (!departure.is_admitted && !departure.is_pulled) {
       writer_.consume(kUsersStream, done_flag(program_.rank, departure.reader, departure.channel));
     }
   }
@@ -213,6 +213,9 @@ void DirectOperations::contribute(const Departure& departure) {
     put_in_ring(departure.from);
     return signal(departure, /*piece=*/0);
   }
+  if (departure.is_pulled) {
+    return signal(departure, /*piece=*/0);
+  }
   const std::int64_t length = range_of(departure.from).length;
   const Pieces pieces = is_last(program_.rank, departure.reader)
                             ? pieces_of(length)
@@ -226,12 +229,25 @@ void DirectOperations::contribute(const Departure& departure) {
   }
 }
 
+// Behind the flag of its sender, on the stream that reduces it.
+void DirectOperations::pull(const Operand& operand) {
+  const ByteRange range = range_of(operand.from);
+  if (range.length > 0) {
+    writer_.put(
+        kOwnStream,
+        CopyBytes{.to = staged(program_.rank, operand.sender),
+                  .from = {.memory = Memory::kInput, .index = operand.sender, .at = range.begin},
+                  .bytes = range.length});
+  }
+}
+
 void DirectOperations::reduce(const Reduction& reduction) {
   const Pieces pieces = pieces_of(range_of(reduction.to).length);
   for (int i = 0; i < pieces.count; ++i) {
     await_contributed(i);
     for (const Operand& operand : reduction.operands) {
-      const bool comes_in_pieces = is_last(operand.sender, program_.rank) && !operand.through_host;
+      const bool comes_in_pieces =
+          is_last(operand.sender, program_.rank) && !operand.through_host && !operand.is_pulled;
       if (operand.sender != program_.rank && (i == 0 || comes_in_pieces)) {
         writer_.consume(
             kOwnStream,
@@ -241,6 +257,9 @@ void DirectOperations::reduce(const Reduction& reduction) {
                          operand.sender,
                          staged(program_.rank, operand.sender),
                          range_of(reduction.to).length);
+        }
+        if (operand.is_pulled) {
+          pull(operand);
         }
       }
     }

@@ -78,6 +78,7 @@ class DirectOperations {
   // Of a block of this rank, to where it belongs on `departure.reader`.
   void copy(const Departure& departure, const Piece& piece);
   void contribute(const Departure& departure);
+  void pull(const Operand& operand);
   void reduce(const Reduction& reduction);
   void reduce(const Reduction& reduction, const Piece& piece);
   void put_sums(const Reduction& reduction);

@@ -31,7 +31,9 @@ struct PlanProgram {
   [[nodiscard]] bool exposes_output() const;
   [[nodiscard]] bool exposes_staging() const;
   // Whether other ranks read its input.
-  [[nodiscard]] bool has_inputs_read() const { return !by_leader.empty(); }
+  [[nodiscard]] bool has_input_read() const {
+    return !by_leader.empty() || (alone() != nullptr && alone()->has_input_read());
+  }
   [[nodiscard]] bool may_be_in_place() const;
 };
 

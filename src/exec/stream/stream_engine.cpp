@@ -54,7 +54,7 @@ Status StreamEngine::run(const StreamProgram& program, const StreamCall& call, v
                                 static_cast<std::int64_t>(rings_.shape.bytes())) {
     return fail(Code::kUnsupported,
                 "copies through host memory do not fit into rings of {} bytes: set "
-                "SENNIT_HOST_RING_BYTES to more, or request path nvlink",
+                "SENNIT_HOST_RING_BYTES to more, or request a path without host",
                 rings_.shape.bytes());
   }
   for (std::int64_t round = 0; round < rounds; ++round) {

@@ -56,6 +56,9 @@ class Compiler {
     if (!has_one_block_through_host()) {
       return refuse("a rank of it sends several blocks through the host");
     }
+    if (!gets_sums_of_what_is_pulled()) {
+      return refuse("a rank whose input is read does not get the sum");
+    }
     for (std::size_t c = 0; c < schedule_.channels.size(); ++c) {
       program_.uses_rings = program_.uses_rings || goes_through_host(static_cast<int>(c));
     }
@@ -103,6 +106,22 @@ class Compiler {
   bool goes_through_host(int channel) const {
     return !channels_.empty() &&
            channels_[static_cast<std::size_t>(channel)].paths == std::vector{PathKind::kHost};
+  }
+
+  // Who reduces what comes by `channel` copies it first, out of the sender's input.
+  bool is_pulled(int channel) const {
+    return !channels_.empty() &&
+           channels_[static_cast<std::size_t>(channel)].protocol == Protocol::kDirectGet;
+  }
+
+  // The sum says that the contribution has been read, so that no flag has to.
+  bool gets_sums_of_what_is_pulled() const {
+    return std::ranges::all_of(program_.departures, [&](const Departure& departure) {
+      return !departure.is_pulled ||
+             std::ranges::any_of(program_.arrivals, [&](const Arrival& arrival) {
+               return arrival.sender == departure.reader && arrival.is_admitted;
+             });
+    });
   }
 
   // A ring has room for one.
@@ -172,6 +191,7 @@ class Compiler {
           continue;
         }
         if (step.kind == StepKind::kRecvReduce) {
+          result.is_pulled = is_pulled(channel);
           return result;
         }
         if (step.kind == StepKind::kRecv && step.to.size() == 1) {
@@ -241,8 +261,11 @@ class Compiler {
       if (!source || source->is_sum) {
         return refuse("it reduces what has been passed on");
       }
-      operands.push_back(
-          {writer(channel), ordinal(channel), source->block, goes_through_host(channel)});
+      operands.push_back({writer(channel),
+                          ordinal(channel),
+                          source->block,
+                          goes_through_host(channel),
+                          is_pulled(channel)});
     }
     std::vector<Operand> ordered = operands;
     std::ranges::transform(step.order, ordered.begin(), [&](int operand) {
@@ -390,6 +413,10 @@ class Compiler {
 bool StreamProgram::is_staged() const {
   return std::ranges::any_of(
       reductions, [](const Reduction& reduction) { return reduction.operands.size() > 1; });
+}
+
+bool StreamProgram::has_input_read() const {
+  return std::ranges::any_of(departures, &Departure::is_pulled);
 }
 
 Result<StreamProgram> compile_stream(const Schedule& schedule,

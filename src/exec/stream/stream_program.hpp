@@ -14,7 +14,9 @@
 // and here all tiles leave at once.
 //
 // Among ranks that share a device some of the contributions to a reduction, and of its sums, go
-// through the ring of their sender in host memory.
+// through the ring of their sender in host memory. And where the device runs the ranks in turn, who
+// reduces copies the others (channels of direct_get), so that the device need not change to their
+// senders.
 //
 // Blocks of an input leave, and sums of inputs. What arrives is not passed on: copies that wait for
 // other copies lost to kernels (docs/performance.md).
@@ -36,6 +38,7 @@ struct Departure {
   std::optional<Block> to{};  // of the reader; none: it is reduced there
   bool is_admitted = false;   // as of an Arrival
   bool through_host = false;
+  bool is_pulled = false;  // a contribution that the reader copies out of the input
 };
 
 // A block of another rank that comes to this one.
@@ -56,6 +59,7 @@ struct Operand {
   int channel = 0;  // of those from the sender to this rank
   Block from;       // of the sender
   bool through_host = false;
+  bool is_pulled = false;  // as of a Departure
 };
 
 // One reduction, of the contributions of all ranks, in the order in which they are combined.
@@ -86,6 +90,8 @@ struct StreamProgram {
 
   // Whether other ranks send contributions here.
   [[nodiscard]] bool is_staged() const;
+  // Whether other ranks read this rank's input.
+  [[nodiscard]] bool has_input_read() const;
 };
 
 // `channels`: bindings of the schedule's channels; none: all of them go from memory to memory.

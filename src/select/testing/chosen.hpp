@@ -59,8 +59,8 @@ inline CallRequest over(std::string path) { return requesting(std::move(path), {
 
 inline DeviceFacts without_nvlink() {
   DeviceFacts facts = both_paths();
-  facts.nvlink = false;
-  facts.why_no_nvlink = "it is a test";
+  facts.reach = false;
+  facts.why_no_reach = "it is a test";
   return facts;
 }
 

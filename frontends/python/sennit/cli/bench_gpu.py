@@ -35,7 +35,7 @@ _COLLECTIVES = (
 _PROTOCOLS = ("ll", "ll128", "slots", "direct_put", "direct_get", "copy_engines")
 _OTHER_WAYS = ("shares", "engines")  # of Sennit, which --against names beside nccl
 _MODES = ("graph", "stream", "call")
-_PATHS = ("nvlink", "host", "nvlink,host")
+_PATHS = ("nvlink", "device", "host", "nvlink,host", "device,host")
 _RANKS_MIN, _RANKS_MAX = 2, 16
 _ELEMENT_BYTES = 4
 # The values that these options have here, the first of them by default.
@@ -114,8 +114,8 @@ def _expect_one_of(value: str, allowed: tuple[str, ...], words: str) -> None:
 def _refuse_shares_of_nothing(options: Mapping[str, Any]) -> None:
     if not options["share"]:
         return
-    if options["paths"] not in (None, "nvlink,host"):
-        raise click.UsageError("--share needs --paths nvlink,host")
+    if options["paths"] not in (None, "nvlink,host", "device,host"):
+        raise click.UsageError("--share needs --paths nvlink,host or device,host")
     if "dynamic" in options["share"]:
         if options["mode"] != "stream":
             raise click.UsageError("--share dynamic needs --mode stream: a graph keeps its share")
@@ -241,7 +241,8 @@ def _words_of_paths(order: Mapping[str, Any]) -> dict[str, str | None]:
     ways = _other_ways(order)
     if ways == ["shares"]:
         return {"--against": "shares", "--paths": paths, "--share": share or None}
-    path = f"nvlink+host:{share}" if share else paths and paths.replace(",", "+")
+    both = (paths or "nvlink,host").replace(",", "+")
+    path = f"{both}:{share}" if share else paths and both
     return {"--against": ways[0] if ways else None, "--path": path}
 
 

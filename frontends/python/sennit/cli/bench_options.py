@@ -196,7 +196,7 @@ _OPTIONS = (
         "--paths",
         metavar="NAMES",
         help="Only this path: shm or cma; or both: shm,cma (see SENNIT_PATH_POLICY). GPUs: nvlink, "
-        "host; or both.",
+        "device (ranks of one GPU) or host; or one of them and host.",
     ),
     click.option(
         "--share",

@@ -41,6 +41,11 @@ _SAID_BY_A_SCHEDULE = ("algorithm", "ranks", "root", "radix", "groups")
 @click.option("--algorithm", help="By name (see `sennit algorithms`); default: the first.")
 @click.option("--ranks", type=click.IntRange(min=1), help="Default: one for each GPU of a node.")
 @click.option("--ranks-per-gpu", type=click.IntRange(min=1), help="Default: 1.")
+@click.option(
+    "--mps/--no-mps",
+    default=None,
+    help="Whether ranks of one GPU have CUDA's Multi-Process Service, or take turns; default: yes.",
+)
 @click.option("--root", type=click.IntRange(min=0), help="Root of a rooted collective.")
 @click.option("--radix", type=click.IntRange(min=2), help="Of a k-nomial tree.")
 @click.option(
@@ -52,8 +57,8 @@ _SAID_BY_A_SCHEDULE = ("algorithm", "ranks", "root", "radix", "groups")
 @click.option("--tile", callback=parse_size, help="Bytes of a tile; default: by model.")
 @click.option(
     "--path",
-    help="For every channel that can take it: nvlink, pcie, host, rail, ... As GPU ranks have it: "
-    "nvlink+host:N, N percent through host memory.",
+    help="For every channel that can take it: nvlink, device, pcie, host, rail, ... As GPU ranks "
+    "have it: nvlink+host:N or device+host:N, N percent through host memory.",
 )
 @click.option(
     "--protocol",

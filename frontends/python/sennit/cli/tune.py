@@ -91,8 +91,8 @@ def command(
 
     With --executor cuda it measures the ways of GPU ranks beside each other, and writes the profile
     of this model of GPUs, which SENNIT_GPU_PROFILE names: from which size on each way is taken.
-    With more ranks than GPUs it measures how many copies of an all_reduce by a leader go through
-    host memory.
+    With more ranks than GPUs it measures how many copies of an all_reduce by shared_buffer go
+    through host memory.
     """
     if executor == "cuda":
         return _tune_gpus(Output(json_file), collectives, ranks, result_files, out, checked)

@@ -29,7 +29,7 @@ _STREAM_SIZES = ",".join(str(1 << shift) for shift in (22, 24, 26, 28, 30))
 _SHARE_SIZES = ",".join(str(1 << shift) for shift in (27, 28, 29, 30))
 _SHARES = "0,2,4,6,8,10,12"
 _WITH_SHARES = ("all_gather", "all_to_all", "broadcast")
-# Of copies to and from a leader, whose GPU all ranks share.
+# Of algorithm shared_buffer: copies to and from rank 0, whose GPU all ranks share.
 _COPIES_SHARED = "all_reduce"
 _COPY_SIZES = ",".join(str(1 << shift) for shift in (12, 14, 16, 18, 20, 22, 24))
 
@@ -134,14 +134,14 @@ def _measured(output: Output, collectives: Sequence[str], ranks: int) -> Iterato
 def _measured_shared(
     output: Output, collectives: Sequence[str], ranks: int
 ) -> Iterator[dict[str, Any]]:
-    """How many copies of a leader go through the host, where ranks share GPUs."""
+    """How many copies to and from rank 0 go through the host, where ranks share GPUs."""
     if list(collectives) != [_COPIES_SHARED]:
         raise click.UsageError(
             f"{ranks} ranks share GPUs, and tune measures there what {_COPIES_SHARED} alone has: "
-            "shares of a leader's copies"
+            "shares of the copies of shared_buffer"
         )
     arguments = [
-        *("--collective", _COPIES_SHARED, "--algorithm", "leader", "--ranks", str(ranks)),
+        *("--collective", _COPIES_SHARED, "--algorithm", "shared_buffer", "--ranks", str(ranks)),
         *("--mode", "graph", "--sizes", _COPY_SIZES, "--against", "shares"),
         *("--share", ",".join(map(str, _shares_of_copies(ranks)))),
     ]
@@ -149,7 +149,7 @@ def _measured_shared(
         yield gpu_rows.row(line)
     output.console.print(
         f"{_COPIES_SHARED}, {ranks} ranks on shared GPUs: timed. It counts for calls that request "
-        "algorithm leader and path nvlink+host",
+        "algorithm shared_buffer and path device+host",
         markup=False,
     )
 

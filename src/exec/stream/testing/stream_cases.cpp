@@ -17,7 +17,7 @@ constexpr int kStagingSlots = 2;
 
 // None of schedules that cannot be loosened.
 std::vector<Strand> direct_strand(const Schedule& schedule) {
-  const auto loosened = std::make_shared<const Schedule>(loosen(schedule));
+  const auto loosened = std::make_shared<const Schedule>(loosen(reduce_in_slots(schedule)));
   if (!check_structure(*loosened).ok()) {
     return {};
   }
@@ -49,6 +49,20 @@ std::vector<Strand> mixed_strand(const Schedule& schedule, int through_host) {
           schedule.problem.ranks - through_host) {
         strand.channels[c].paths = {PathKind::kHost};
         strand.channels[c].protocol = Protocol::kSlots;
+      }
+    }
+  }
+  return strands;
+}
+
+// Who reduces copies out of the inputs of others what does not go through the host.
+std::vector<Strand> pulled_strand(const Schedule& schedule, int through_host) {
+  std::vector<Strand> strands = mixed_strand(schedule, through_host);
+  for (Strand& strand : strands) {
+    for (std::size_t c = 0; c < strand.channels.size(); ++c) {
+      const bool is_host = strand.channels[c].paths.front() == PathKind::kHost;
+      if (!is_host && !is_stored_whole(*strand.schedule, static_cast<int>(c))) {
+        strand.channels[c].protocol = Protocol::kDirectGet;
       }
     }
   }
@@ -91,6 +105,13 @@ class Cases {
       for (int members = 1; is_reduction(collective) && members < ranks_; ++members) {
         if (auto made = case_of(fmt::format("{}, {} of them through the host", title, members),
                                 mixed_strand(*schedule, members))) {
+          cases_.push_back(std::move(*made));
+        }
+      }
+      for (int members = 0; is_reduction(collective) && members + 1 < ranks_; ++members) {
+        if (auto made =
+                case_of(fmt::format("{}, pulled but for {} through the host", title, members),
+                        pulled_strand(*schedule, members))) {
           cases_.push_back(std::move(*made));
         }
       }
