@@ -3,8 +3,8 @@
     python bench/rails.py --nodes 2 --out out/rails-2x2.json
 
 tools/nodes.sh makes nodes of two cards each, every card limited to the same rate. Each has two
-ranks. One job for each form of the rival calls both libraries in turn (`sennit bench --against`
-does the same on one machine):
+ranks, or with `--ranks 1` one, which then uses both cards. One job for each form of the rival calls
+both libraries in turn (`sennit bench --against` does the same on one machine):
 
     ob1    Open MPI over TCP, its default without UCX
     ucx    Open MPI over UCX
@@ -37,9 +37,10 @@ NODES_TOOL = HERE.parent / "tools/nodes.sh"
 sys.path.append(str(HERE.parent / "tools"))
 import result_files
 
-RANKS = 2
-"""Ranks, and cards, of a node."""
-CARDS = ",".join(f"rail{k}" for k in range(RANKS))
+RANKS = int(os.environ.get("BENCH_RAILS_RANKS", "2"))
+"""Of a node."""
+CARDS_A_NODE = 2
+CARDS = ",".join(f"rail{k}" for k in range(CARDS_A_NODE))
 MBIT = {2: 800, 4: 400}
 """Rate of a card by nodes: all cards together take less than half of what the cores could carry."""
 COLLECTIVES = ("all_gather", "all_to_all", "all_reduce", "broadcast")
@@ -86,11 +87,11 @@ COUNTED_BYTES = 1 << 20
 def bytes_per_card(collective: str, nodes: int, size: int) -> float:
     """What the busiest card has to send or to receive at least, for `size` bytes of a rank."""
     return {
-        "all_gather": (nodes - 1) * size,
-        "all_to_all": (nodes - 1) * RANKS * size,
-        "all_reduce": 2 * (nodes - 1) / nodes * size / RANKS,
-        "broadcast": size / RANKS,
-    }[collective]
+        "all_gather": (nodes - 1) * RANKS * size,
+        "all_to_all": (nodes - 1) * RANKS * RANKS * size,
+        "all_reduce": 2 * (nodes - 1) / nodes * size,
+        "broadcast": size,
+    }[collective] / CARDS_A_NODE
 
 
 def order(collective: str, nodes: int, sizes: list[int], samples: int) -> dict[str, Any]:
@@ -308,10 +309,12 @@ def measure(arguments: argparse.Namespace) -> None:
     for form in arguments.against:
         rows += rows_of(form, arguments)
     counted = count_bytes(arguments.nodes)
-    program = f"python bench/rails.py --nodes {arguments.nodes}"
+    one = " --ranks 1" if RANKS == 1 else ""
+    program = f"python bench/rails.py --nodes {arguments.nodes}{one}"
     whole = document(rows) | {
         "nodes": arguments.nodes,
-        "cards": RANKS,
+        "ranks_a_node": RANKS,
+        "cards": CARDS_A_NODE,
         "mbit": arguments.mbit,
         "counted": counted,
         "load": [before, os.getloadavg()[0]],
@@ -324,7 +327,8 @@ def enter(arguments: argparse.Namespace) -> None:
     """Starts this program again in namespaces that have the nodes."""
     os.environ |= {
         "NODES_COUNT": str(arguments.nodes),
-        "NODES_RAILS": str(RANKS),
+        "NODES_RAILS": str(CARDS_A_NODE),
+        "BENCH_RAILS_RANKS": str(arguments.ranks),
         "NODES_MBIT": str(arguments.mbit),
     }
     try:
@@ -344,6 +348,7 @@ def main() -> None:
         sys.exit(start_here(sys.argv[2:]))
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nodes", type=int, choices=sorted(MBIT), default=2)
+    parser.add_argument("--ranks", type=int, choices=(1, 2), default=2, help="of a node")
     parser.add_argument("--mbit", type=int, help="rate of a card; else by the number of nodes")
     parser.add_argument("--against", nargs="+", choices=FORMS, default=list(FORMS))
     parser.add_argument("--collectives", nargs="+", choices=COLLECTIVES, default=COLLECTIVES)

@@ -85,8 +85,9 @@ Strand strand_of(const Mutant& mutant, Carriage carriage) {
   for (std::size_t c = 0; carriage != Carriage::kSlots && c < strand.channels.size(); ++c) {
     if (is_stored_whole(*schedule, static_cast<int>(c))) {
       ChannelBinding& channel = strand.channels[c];
-      channel.paths = carriage == Carriage::kDirect ? std::vector{PathKind::kCma}
-                                                    : std::vector{PathKind::kShm, PathKind::kCma};
+      channel.paths = carriage == Carriage::kDirect
+                          ? std::vector<Path>{PathKind::kCma}
+                          : std::vector<Path>{PathKind::kShm, PathKind::kCma};
       channel.protocol = Protocol::kDirectGet;
       channel.chooser =
           carriage == Carriage::kBundleOfReaders ? Chooser::kReader : Chooser::kSender;

@@ -147,7 +147,7 @@ TEST(PathChoice, ASlowPathGetsFewerMessages) {
     SCOPED_TRACE(slow);
     Runner runner(made, kCount);
     runner.set_slow_path(
-        {.path = made.plan->strands[0].channels[0].paths[static_cast<std::size_t>(slow)],
+        {.path = made.plan->strands[0].channels[0].paths[static_cast<std::size_t>(slow)].kind,
          .delay = std::chrono::milliseconds(400)});
     const Execution run = runner.run(verify(*made.plan).value());
     ASSERT_EQ(run.defect, "");

@@ -3,6 +3,8 @@
 #include "rails_fixture.hpp"
 #include "rank_processes.hpp"
 
+#include "sennit/tools.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,23 +30,24 @@ float element(int rank, std::size_t index) {
 // One rank's calls, each checked against a closed formula; the first that is wrong is reported.
 class Calls {
  public:
-  Calls(sennit_comm_t comm, int rank, int ranks) : comm_(comm), rank_(rank), ranks_(ranks) {}
+  Calls(sennit_comm_t comm, int rank, int ranks, const sennit_call_options_t* options = nullptr)
+      : comm_(comm), rank_(rank), ranks_(ranks), options_(options) {}
 
   void all(std::size_t count) {
     count_ = count;
     const Floats mine = values(rank_);
     Floats out(count);
     ok(sennit_all_reduce(
-           mine.data(), out.data(), count, SENNIT_FLOAT32, SENNIT_SUM, comm_, nullptr, nullptr),
+           mine.data(), out.data(), count, SENNIT_FLOAT32, SENNIT_SUM, comm_, nullptr, options_),
        "all_reduce");
     check(out, [&](std::size_t i) { return sum(i); }, "all_reduce");
     out = mine;
     ok(sennit_all_reduce(
-           out.data(), out.data(), count, SENNIT_FLOAT32, SENNIT_SUM, comm_, nullptr, nullptr),
+           out.data(), out.data(), count, SENNIT_FLOAT32, SENNIT_SUM, comm_, nullptr, options_),
        "all_reduce in place");
     check(out, [&](std::size_t i) { return sum(i); }, "all_reduce in place");
     Floats many(count * size());
-    ok(sennit_all_gather(mine.data(), many.data(), count, SENNIT_FLOAT32, comm_, nullptr, nullptr),
+    ok(sennit_all_gather(mine.data(), many.data(), count, SENNIT_FLOAT32, comm_, nullptr, options_),
        "all_gather");
     check(many, [&](std::size_t i) { return element(block(i), i % count_); }, "all_gather");
     // Block b of rank r is that of rank r * ranks + b.
@@ -55,14 +58,14 @@ class Calls {
     }
     Floats exchanged(many.size());
     ok(sennit_all_to_all(
-           many.data(), exchanged.data(), count, SENNIT_FLOAT32, comm_, nullptr, nullptr),
+           many.data(), exchanged.data(), count, SENNIT_FLOAT32, comm_, nullptr, options_),
        "all_to_all");
     check(
         exchanged,
         [&](std::size_t i) { return element(block(i) * ranks_ + rank_, i % count_); },
         "all_to_all");
     ok(sennit_reduce_scatter(
-           many.data(), out.data(), count, SENNIT_FLOAT32, SENNIT_MAX, comm_, nullptr, nullptr),
+           many.data(), out.data(), count, SENNIT_FLOAT32, SENNIT_MAX, comm_, nullptr, options_),
        "reduce_scatter");
     check(
         out,
@@ -71,7 +74,7 @@ class Calls {
     for (const int root : {0, ranks_ - 1}) {
       rooted(root, mine);
     }
-    ok(sennit_barrier(comm_, nullptr, nullptr), "barrier");
+    ok(sennit_barrier(comm_, nullptr, options_), "barrier");
     exchange(mine);
   }
 
@@ -98,7 +101,7 @@ class Calls {
   void rooted(int root, const Floats& mine) {
     Floats out = mine;
     ok(sennit_broadcast(
-           out.data(), out.data(), count_, SENNIT_FLOAT32, root, comm_, nullptr, nullptr),
+           out.data(), out.data(), count_, SENNIT_FLOAT32, root, comm_, nullptr, options_),
        "broadcast");
     check(out, [&](std::size_t i) { return element(root, i); }, "broadcast");
     ok(sennit_reduce(mine.data(),
@@ -109,20 +112,20 @@ class Calls {
                      root,
                      comm_,
                      nullptr,
-                     nullptr),
+                     options_),
        "reduce");
     if (rank_ == root) {
       check(out, [&](std::size_t i) { return sum(i); }, "reduce");
     }
     Floats many(count_ * size());
     ok(sennit_gather(
-           mine.data(), many.data(), count_, SENNIT_FLOAT32, root, comm_, nullptr, nullptr),
+           mine.data(), many.data(), count_, SENNIT_FLOAT32, root, comm_, nullptr, options_),
        "gather");
     if (rank_ == root) {
       check(many, [&](std::size_t i) { return element(block(i), i % count_); }, "gather");
     }
     ok(sennit_scatter(
-           many.data(), out.data(), count_, SENNIT_FLOAT32, root, comm_, nullptr, nullptr),
+           many.data(), out.data(), count_, SENNIT_FLOAT32, root, comm_, nullptr, options_),
        "scatter");
     check(out, [&](std::size_t i) { return element(rank_, i); }, "scatter");
   }
@@ -132,8 +135,9 @@ class Calls {
     Floats theirs(count_);
     const int from = (rank_ + ranks_ - 1) % ranks_;
     sennit_group_start();
-    sennit_send(mine.data(), count_, SENNIT_FLOAT32, (rank_ + 1) % ranks_, comm_, nullptr, nullptr);
-    sennit_recv(theirs.data(), count_, SENNIT_FLOAT32, from, comm_, nullptr, nullptr);
+    sennit_send(
+        mine.data(), count_, SENNIT_FLOAT32, (rank_ + 1) % ranks_, comm_, nullptr, options_);
+    sennit_recv(theirs.data(), count_, SENNIT_FLOAT32, from, comm_, nullptr, options_);
     ok(sennit_group_end(), "send and recv");
     check(theirs, [&](std::size_t i) { return element(from, i); }, "send and recv");
   }
@@ -170,6 +174,7 @@ class Calls {
   sennit_comm_t comm_;
   int rank_;
   int ranks_;
+  const sennit_call_options_t* options_;
   std::size_t count_ = 0;
   Report report_{.status = SENNIT_OK};
 };
@@ -230,7 +235,7 @@ TEST_F(Rails, APathOfOneNodeIsRefusedByNameWhereACallCrossesNodes) {
     Report report{.status = SENNIT_OK};
     for (const auto& [path, reason] :
          {std::pair("cma", "path cma joins ranks of one node"),
-          std::pair("shm+cma", "several paths at once do not join nodes")}) {
+          std::pair("shm+cma", "path shm+cma joins ranks of one node")}) {
       sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
       options.algorithm = "direct";
       options.path = path;
@@ -244,6 +249,125 @@ TEST_F(Rails, APathOfOneNodeIsRefusedByNameWhereACallCrossesNodes) {
       const bool is_forbidden = message.find("is not available") != std::string::npos;
       if (said.status != SENNIT_UNSUPPORTED ||
           (message.find(reason) == std::string::npos && !is_forbidden)) {
+        report = said;
+        report.status = SENNIT_INTERNAL_ERROR;
+      }
+    }
+    sennit_comm_destroy(comm);
+    return report;
+  });
+  for (const auto& report : ranks.reports()) {
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->status, SENNIT_OK) << report->message;
+  }
+}
+
+std::string paths_of_last_call(sennit_comm_t comm) {
+  char* answer = nullptr;
+  const sennit_status_t status = sennit_tool_last_plan(comm, &answer);
+  std::string text = status == SENNIT_OK ? answer : sennit_last_error_message();
+  sennit_tool_free(answer);
+  text.erase(std::min(text.find(']'), text.size()));
+  return text.substr(std::min(text.find("\"paths\""), text.size()));
+}
+
+// One rank a node takes all cards that its user named, of two ranks each its own.
+TEST_F(Rails, LargeMessagesTakeAllCardsThatNoOtherRankOfTheNodeHas) {
+  for (const auto& [nodes, takes_all] : {std::pair("ab", true), std::pair("aabb", false)}) {
+    const std::string name = fresh_name();
+    const int count = static_cast<int>(std::string_view(nodes).size());
+    RankProcesses ranks(count, [&, nodes = nodes, takes_all = takes_all](int rank) {
+      go_to_node(nodes, rank);
+      ::setenv("SENNIT_RAILS", "lo,lo", 1);
+      const sennit_comm_t comm = join_ranks(name, count, rank);
+      Calls calls(comm, rank, count);
+      for (const std::size_t elements : {1, 1000, 100'003}) {
+        calls.all(elements);
+        Report report = calls.report();
+        const Floats mine(elements);
+        Floats all(elements * static_cast<std::size_t>(count));
+        sennit_all_gather(
+            mine.data(), all.data(), elements, SENNIT_FLOAT32, comm, nullptr, nullptr);
+        const std::string paths = paths_of_last_call(comm);
+        const bool took_all =
+            paths.find("rail/0") != std::string::npos && paths.find("rail/1") != std::string::npos;
+        if (report.status == SENNIT_OK && took_all != (takes_all && elements > 100'000)) {
+          report.status = SENNIT_INTERNAL_ERROR;
+          std::snprintf(report.message, sizeof(report.message), "%zu: %s", elements, paths.c_str());
+        }
+        if (report.status != SENNIT_OK) {
+          sennit_comm_destroy(comm);
+          return report;
+        }
+      }
+      sennit_comm_destroy(comm);
+      return calls.report();
+    });
+    for (const auto& report : ranks.reports()) {
+      ASSERT_TRUE(report);
+      EXPECT_EQ(report->status, SENNIT_OK) << nodes << ": " << report->message;
+    }
+  }
+}
+
+TEST_F(Rails, ACallTakesTheCardsThatItsPathNames) {
+  for (const char* const path : {"rail/1", "rail/1+rail/0"}) {
+    const std::string name = fresh_name();
+    RankProcesses ranks(4, [&](int rank) {
+      go_to_node("aabb", rank);
+      ::setenv("SENNIT_RAILS", "lo,lo", 1);
+      const sennit_comm_t comm = join_ranks(name, 4, rank);
+      sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+      options.path = path;
+      const Floats mine(50'003, static_cast<float>(rank));
+      Floats all(4 * mine.size());
+      Report report{.status = SENNIT_OK};
+      for (int call = 0; call < 3 && report.status == SENNIT_OK; ++call) {
+        report = report_of([&] {
+          return sennit_all_gather(
+              mine.data(), all.data(), mine.size(), SENNIT_FLOAT32, comm, nullptr, &options);
+        });
+        for (std::size_t i = 0; i < all.size() && report.status == SENNIT_OK; ++i) {
+          report.value += all[i] == static_cast<float>(i / mine.size()) ? 0 : 1;
+        }
+      }
+      const std::string paths = paths_of_last_call(comm);
+      report.value += paths.find("rail/1") == std::string::npos ? 1 : 0;
+      report.value += (paths.find("rail/0") == std::string::npos) ==
+                              (std::string_view(path).find("rail/0") == std::string_view::npos)
+                          ? 0
+                          : 1;
+      sennit_comm_destroy(comm);
+      return report;
+    });
+    for (const auto& report : ranks.reports()) {
+      ASSERT_TRUE(report);
+      EXPECT_EQ(report->status, SENNIT_OK) << report->message;
+      EXPECT_EQ(report->value, 0) << path;
+    }
+  }
+}
+
+TEST_F(Rails, CardsThatAreNotThereAreRefusedByName) {
+  const std::string name = fresh_name();
+  RankProcesses ranks(2, [&](int rank) {
+    go_to_node("ab", rank);
+    ::setenv("SENNIT_RAILS", "lo,lo", 1);
+    const sennit_comm_t comm = join_ranks(name, 2, rank);
+    Report report{.status = SENNIT_OK};
+    for (const auto& [path, reason] :
+         {std::pair("rail/2", "there is no rail/2: each node has 2 network cards"),
+          std::pair("rail/0+rail/0", "each once"),
+          std::pair("rail", "with their numbers"),
+          std::pair("rail/0+shm", "has to name")}) {
+      sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+      options.path = path;
+      const float one = 1;
+      Floats both(2);
+      const Report said = report_of([&] {
+        return sennit_all_gather(&one, both.data(), 1, SENNIT_FLOAT32, comm, nullptr, &options);
+      });
+      if (said.status == SENNIT_OK || std::string(said.message).find(reason) == std::string::npos) {
         report = said;
         report.status = SENNIT_INTERNAL_ERROR;
       }

@@ -208,7 +208,7 @@ class BundleReplay {
     if (!has_credit(sent, step->begin) || (again != nullptr && !has_credit(*again, again->tick))) {
       return "was sent into a slot that was not free";
     }
-    const PathKind path = binding_.paths[static_cast<std::size_t>(sent.path)];
+    const PathKind path = binding_.paths[static_cast<std::size_t>(sent.path)].kind;
     const bool is_held =
         binding_.chooser == Chooser::kReader || protocol_on(binding_, path) == Protocol::kDirectGet;
     const std::uint64_t last = late != nullptr ? late->tick : taken.tick;

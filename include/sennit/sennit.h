@@ -343,9 +343,10 @@ typedef struct sennit_rms_norm_t {
 typedef struct sennit_call_options_t {
   size_t struct_size;
   const char* algorithm; /* name of a row of docs/algorithms.md */
-  const char* path;      /* host ranks: "shm", "cma", "shm+cma" or "cma+shm". GPU ranks: "nvlink",
-                            "host", "nvlink+host", "nvlink+host:8" (8 percent through host memory)
-                            or "nvlink+host:dynamic" (send and recv only); "device" in place of
+  const char* path;      /* host ranks: "shm", "cma", "shm+cma", "cma+shm"; between nodes also
+                            cards, "rail/1", "rail/0+rail/1". GPU ranks: "nvlink", "host",
+                            "nvlink+host", "nvlink+host:8" (8 percent through host memory) or
+                            "nvlink+host:dynamic" (send and recv only); "device" in place of
                             "nvlink" where all ranks share one GPU */
   const char* protocol;  /* host ranks: "slots" or "direct". GPU ranks: "ll", "ll128", "slots",
                             "direct_put", "direct_get" (send, recv, all_reduce, reduce_scatter)

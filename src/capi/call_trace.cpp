@@ -110,7 +110,7 @@ void describe_plan(const sennit_comm& comm, Event& event) {
     return;
   }
   std::string paths;
-  for (const std::string_view path : last->paths) {
+  for (const std::string& path : last->paths) {
     paths += paths.empty() ? "" : ",";
     paths += path;
   }

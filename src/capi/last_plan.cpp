@@ -17,9 +17,9 @@ LastPlan summary_of(const Plan& plan, std::uint64_t hash, const Proof& proof) {
                    .reproducible = proof.reproducible};
   for (const Strand& strand : plan.strands) {
     for (const ChannelBinding& channel : strand.channels) {
-      for (const PathKind path : channel.paths) {
-        if (std::ranges::find(summary.paths, name(path)) == summary.paths.end()) {
-          summary.paths.push_back(name(path));
+      for (const Path& path : channel.paths) {
+        if (std::ranges::find(summary.paths, text_of(path)) == summary.paths.end()) {
+          summary.paths.push_back(text_of(path));
         }
       }
       summary.protocol = channel.protocol == Protocol::kSlots ? summary.protocol : channel.protocol;

@@ -14,7 +14,7 @@ namespace sennit {
 struct LastPlan {
   std::string_view algorithm;
   Protocol protocol = Protocol::kSlots;
-  std::vector<std::string_view> paths{};  // each once
+  std::vector<std::string> paths{};  // each once
   std::int64_t tile_bytes = 0;
   std::optional<Codec> codec{};
   std::uint64_t plan_hash = 0;

@@ -94,13 +94,16 @@ Result<MachinePlanRequest> read_plan_request(const JsonObject& request, const To
   return plan;
 }
 
+// Whether "path" names cards of nodes.
+bool names_rails(std::string_view path) { return path.starts_with(name(PathKind::kRail)); }
+
 // Of what only a plan of GPU ranks has.
 Result<bool> speaks_of_gpu_ranks(const JsonObject& request) {
   if (request.has("protocol") || !request.has("path")) {
     return request.has("protocol");
   }
   SENNIT_ASSIGN_OR_RETURN(const std::string path, request.text("path"));
-  return path.find('+') != std::string::npos;
+  return path.find('+') != std::string::npos && !names_rails(path);
 }
 
 // Whether ranks that share a GPU do so without CUDA's Multi-Process Service.
@@ -163,7 +166,7 @@ Result<Plan> plan_of(const JsonObject& request,
   SENNIT_RETURN_IF_ERROR(check_taken(request, *wanted.algorithm));
   if (request.has("path")) {
     SENNIT_ASSIGN_OR_RETURN(const std::string path, request.text("path"));
-    SENNIT_ASSIGN_OR_RETURN(wanted.path, parse_path_kind(path));
+    SENNIT_ASSIGN_OR_RETURN(wanted.paths, parse_path_list(path));
   }
   return plan_on_machine(wanted, machine);
 }
@@ -183,11 +186,11 @@ Json links_form(const Simulation& run) {
 }
 
 Json paths_form(const Plan& plan) {
-  std::set<std::string_view> paths;
+  std::set<std::string> paths;
   for (const Strand& strand : plan.strands) {
     for (const ChannelBinding& channel : strand.channels) {
-      for (const PathKind path : channel.paths) {
-        paths.insert(name(path));
+      for (const Path& path : channel.paths) {
+        paths.insert(text_of(path));
       }
     }
   }
@@ -325,11 +328,20 @@ Result<Json> codec_form(const JsonObject& request, const std::optional<GpuPredic
 Result<Json> explain_choice(const JsonObject& request) {
   SENNIT_ASSIGN_OR_RETURN(const Topology machine, read_machine(request));
   SENNIT_ASSIGN_OR_RETURN(const MachinePlanRequest wanted, read_plan_request(request, machine));
+  std::string path;
+  if (request.has("path")) {
+    SENNIT_ASSIGN_OR_RETURN(path, request.text("path"));
+  }
+  std::vector<Path> rails;
+  if (names_rails(path)) {
+    SENNIT_ASSIGN_OR_RETURN(rails, parse_path_list(path));
+  }
   const Candidates candidates = rank_candidates({.collective = wanted.algorithm->collective,
                                                  .ranks = wanted.shape.ranks,
                                                  .root = wanted.shape.root,
                                                  .ranks_per_device = wanted.ranks_per_device,
-                                                 .bytes = wanted.bytes},
+                                                 .bytes = wanted.bytes,
+                                                 .paths = rails},
                                                 machine);
   Json ranked = Json::array();
   for (const Candidate& candidate : candidates.ranked) {
@@ -338,10 +350,6 @@ Result<Json> explain_choice(const JsonObject& request) {
                       {"predicted_seconds", candidate.seconds},
                       {"busiest_link", candidate.busiest_link},
                       {"busiest_use", candidate.busiest_use}});
-  }
-  std::string path;
-  if (request.has("path")) {
-    SENNIT_ASSIGN_OR_RETURN(path, request.text("path"));
   }
   const auto ranks = GpuPrediction::of(wanted, path, machine);
   SENNIT_ASSIGN_OR_RETURN(Json codec, codec_form(request, ranks));
@@ -352,8 +360,10 @@ Result<Json> explain_choice(const JsonObject& request) {
       return form.status();
     }
     gpu_ranks = form.ok() ? std::move(form).value() : Json();
-  } else if (!path.empty()) {
-    return fail(Code::kUnsupported, "path is for machines whose GPUs are joined by NVLink");
+  } else if (!path.empty() && rails.empty()) {
+    return fail(Code::kUnsupported,
+                "path is for machines whose GPUs are joined by NVLink, or names cards of nodes, as "
+                "in rail/0+rail/1");
   }
   Json refused = Json::array();
   for (const Candidate& candidate : candidates.refused) {

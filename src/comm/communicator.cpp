@@ -11,8 +11,10 @@
 #include "world/nodes/nodes.hpp"
 #include "world/rendezvous/join_request.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 namespace sennit {
@@ -39,15 +41,18 @@ std::int64_t default_slot_bytes(int ranks, int nodes) {
 
 constexpr int kDefaultSlots = 4;
 
+constexpr int kMostPaths = static_cast<int>(kMaxBundlePaths);
+
 // What GPUs may want is address space; it becomes memory when it is wanted.
 World::Layout layout_for(int ranks,
                          int nodes,
                          const CommConfig& config,
                          const AllowedPaths& paths) {
   World::Layout layout;
-  // One port more: send and recv have their own.
+  // Send and recv have ports of their own, between nodes for as many cards as they may take.
+  const bool may_bundle = nodes > 1 && 2 * static_cast<std::size_t>(ranks) <= rail::kMostRoutes;
   layout.rings = {.ranks = ranks,
-                  .ports = config.ports + 1,
+                  .ports = config.ports + (may_bundle ? kMostPaths : 1),
                   .slots = static_cast<std::uint32_t>(config.slots),
                   .slot_bytes = static_cast<std::size_t>(config.slot_bytes != 0
                                                              ? config.slot_bytes
@@ -200,6 +205,14 @@ Status Communicator::open_rails(std::unique_ptr<rail::MirroredRings> rails,
   for (int peer = 0; peer < size(); ++peer) {
     const int place = places[host.nodes[static_cast<std::size_t>(peer)]]++;
     host.rails_to.push_back(rails->rail_to(peer, config_.first_place + place));
+  }
+  facts_.why_no_cards = rails->why_no_bundles();
+  if (facts_.why_no_cards.empty()) {
+    facts_.cards = rails->cards().size();
+    // Messages to a GPU rank take the cards nearest to its GPU.
+    const bool have_gpus = !config_.gpu_bus_id.empty() || config_.first_place > 0;
+    const int ranks = std::ranges::max(places | std::views::values);
+    facts_.cards_a_rank = have_gpus ? 1 : std::clamp(facts_.cards / ranks, 1, kMostPaths);
   }
   rails_ = std::move(rails);
   host.rails = rails_.get();

@@ -14,12 +14,11 @@ namespace sennit {
 namespace {
 
 // Why no rail can carry what a channel carries on these paths.
-std::string why_no_rail(const HostRank& rank, std::span<const PathKind> paths) {
+std::string why_no_rail(const HostRank& rank, const std::vector<Path>& paths) {
   if (rank.rails == nullptr) {
     return "no path joins nodes (a warning said why when the ranks joined)";
   }
-  return paths.size() > 1 ? "several paths at once do not join nodes"
-                          : fmt::format("path {} joins ranks of one node", name(paths.front()));
+  return fmt::format("path {} joins ranks of one node", text_of(paths));
 }
 
 }  // namespace
@@ -82,13 +81,19 @@ Result<const BoundProgram*> PlanCache::find_any(const PlanRequest& wanted) {
     return known->second.get();
   }
   auto made = make(wanted, shape, choice);
-  const bool refused = !made.ok() && (made.status().code() == Code::kNotProved ||
-                                      made.status().code() == Code::kUnsupported);
-  if (refused && choice.direct && free_to_choose) {
+  const auto is_refused = [&] {
+    return !made.ok() &&
+           (made.status().code() == Code::kNotProved || made.status().code() == Code::kUnsupported);
+  };
+  if (is_refused() && choice.direct && free_to_choose) {
     choice.direct = false;
     made = make(wanted, shape, choice);
   }
-  if (refused && choice.codec && wanted.codec_is_by_rule) {
+  if (is_refused() && choice.spreads) {
+    choice.spreads = false;  // each card takes a port of the rings
+    made = make(wanted, shape, choice);
+  }
+  if (is_refused() && choice.codec && wanted.codec_is_by_rule) {
     SENNIT_ASSIGN_OR_RETURN(choice, choose_without_codec());
     choice.scaled = wanted.scaled;
     made = make(wanted, shape, choice);
@@ -114,7 +119,7 @@ Result<std::unique_ptr<const BoundProgram>> PlanCache::make(const PlanRequest& w
                                                             const Choice& choice) {
   SENNIT_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, make_plan(choice, shape, facts_));
   if (!nodes_.empty()) {
-    SENNIT_ASSIGN_OR_RETURN(plan, bind_rails(wanted, *plan));
+    SENNIT_ASSIGN_OR_RETURN(plan, bind_rails(wanted, choice, *plan));
   }
   const Result<ProvedPlan> proof = prove_once(std::move(plan));
   if (!proof.ok() && choice.codec) {
@@ -128,7 +133,7 @@ Result<std::unique_ptr<const BoundProgram>> PlanCache::make(const PlanRequest& w
   SENNIT_ASSIGN_OR_RETURN(const ProvedPlan proved, proof);
   const bool pair = wanted.collective == Collective::kSendRecv;
   const shm::RingGeometry& geometry = rank_.rings.geometry();
-  const ProgramLimits limits{.ports = pair ? 1 : ports_,
+  const ProgramLimits limits{.ports = pair ? geometry.ports - ports_ : ports_,
                              .slots = geometry.slots,
                              .slot_bytes = geometry.slot_bytes,
                              .first_port = pair ? ports_ : 0};
@@ -149,11 +154,29 @@ int PlanCache::rank_in_plan(const PlanRequest& wanted, int rank) const {
   return rank == wanted.role ? rank_.rank : wanted.peer;
 }
 
+// The ways of a channel between nodes to `reader`; below 0 it has several.
+std::vector<Path> PlanCache::rails_of(const Choice& choice, int reader) const {
+  std::vector<Path> rails;
+  for (const int card : choice.cards) {
+    rails.emplace_back(PathKind::kRail, card);
+  }
+  if (choice.spreads && reader >= 0) {
+    const int first = rank_.rail_to(reader);
+    const int places = facts_.cards / facts_.cards_a_rank;
+    for (int k = 0; k < facts_.cards_a_rank; ++k) {
+      rails.emplace_back(PathKind::kRail, first + k * places);
+    }
+  }
+  return rails.empty() ? std::vector<Path>{PathKind::kRail} : rails;
+}
+
 // Channels that cross nodes take their rails. A function of what all ranks share, so all bind the
 // same, or refuse the same calls.
 Result<std::shared_ptr<const Plan>> PlanCache::bind_rails(const PlanRequest& wanted,
+                                                          const Choice& choice,
                                                           const Plan& plan) const {
   Plan bound = plan;
+  bool crosses = false;
   for (Strand& strand : bound.strands) {
     for (std::size_t c = 0; c < strand.channels.size(); ++c) {
       const Channel& channel = strand.schedule->channels[c];
@@ -163,7 +186,8 @@ Result<std::shared_ptr<const Plan>> PlanCache::bind_rails(const PlanRequest& wan
         if (node_of(from) == node_of(to)) {
           continue;
         }
-        if (rank_.rails == nullptr || strand.channels[c].paths != std::vector{PathKind::kShm}) {
+        if (rank_.rails == nullptr ||
+            strand.channels[c].paths != std::vector<Path>{PathKind::kShm}) {
           return fail(Code::kUnsupported,
                       "{} {} sends from rank {} (node {}) to rank {} (node {}), and {}; make "
                       "communicators of the ranks of one node",
@@ -175,10 +199,18 @@ Result<std::shared_ptr<const Plan>> PlanCache::bind_rails(const PlanRequest& wan
                       node_of(to),
                       why_no_rail(rank_, strand.channels[c].paths));
         }
-        strand.channels[c].paths = {PathKind::kRail};
+        crosses = true;
+        strand.channels[c].paths = rails_of(choice, channel.readers.size() == 1 ? to : -1);
         break;
       }
     }
+  }
+  if (!crosses && !choice.cards.empty()) {
+    return fail(Code::kUnsupported,
+                "path {} joins nodes, and {} {} sends nothing from one to another",
+                wanted.request.path,
+                name(wanted.collective),
+                choice.algorithm->name);
   }
   return std::make_shared<const Plan>(std::move(bound));
 }

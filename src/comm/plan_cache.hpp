@@ -25,7 +25,7 @@ struct PlanRequest {
 
 class PlanCache {
  public:
-  // `rank` must outlive the cache. Ports below `ports` serve collectives, the one after them
+  // `rank` must outlive the cache. Ports below `ports` serve collectives, those after them
   // send_recv.
   // `nodes`: of each rank, where there are several.
   PlanCache(HostRank& rank, HostFacts facts, int ports, std::vector<int> nodes);
@@ -55,7 +55,9 @@ class PlanCache {
                                                    const Shape& shape,
                                                    const Choice& choice);
   [[nodiscard]] Result<std::shared_ptr<const Plan>> bind_rails(const PlanRequest& wanted,
+                                                               const Choice& choice,
                                                                const Plan& plan) const;
+  [[nodiscard]] std::vector<Path> rails_of(const Choice& choice, int reader) const;
   [[nodiscard]] int node_of(int rank) const { return nodes_[static_cast<std::size_t>(rank)]; }
   // The rank of the communicator that is `rank` in the plan.
   [[nodiscard]] int rank_in_plan(const PlanRequest& wanted, int rank) const;

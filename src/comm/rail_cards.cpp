@@ -76,7 +76,11 @@ std::unique_ptr<rail::MirroredRings> make_rails(int rank,
     nearest.push_back(static_cast<std::uint8_t>(rail));
     SENNIT_INFO("rail", "rail/{} is nearest to GPU {}", rail, gpu_bus_id);
   }
-  return std::make_unique<rail::MirroredRings>(std::move(*cards), rank, ranks, std::move(nearest));
+  return std::make_unique<rail::MirroredRings>(
+      std::move(*cards),
+      rank,
+      ranks,
+      rail::CardUse{.nearest = std::move(nearest), .are_named = !env_text("SENNIT_RAILS").empty()});
 }
 
 JoinInterruption progressing(const JoinInterruption& interruption) {

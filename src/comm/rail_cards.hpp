@@ -55,6 +55,10 @@ class PoolRings final : public rail::RingMemory {
                                    std::size_t bytes) const override {
     return ring(name).payload(position, bytes);
   }
+  [[nodiscard]] std::uint64_t& tag(const rail::RingName& name,
+                                   std::uint64_t position) const override {
+    return ring(name).tag(position);
+  }
 
  private:
   [[nodiscard]] shm::Ring ring(const rail::RingName& name) const {

@@ -71,7 +71,7 @@ Json lane_form(const Schedule& schedule, const Lane& lane) {
 }
 
 Json channel_binding_form(const ChannelBinding& binding) {
-  Json json = {{"paths", list_of(binding.paths, [](PathKind kind) { return name(kind); })},
+  Json json = {{"paths", list_of(binding.paths, [](const Path& path) { return text_of(path); })},
                {"protocol", name(binding.protocol)},
                {"slots", binding.slots},
                {"chooser", name(binding.chooser)}};

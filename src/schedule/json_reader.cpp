@@ -242,10 +242,10 @@ Result<Schedule> schedule_from(const Json& json, const std::string& where) {
   return structure.ok() ? Result(std::move(schedule)) : structure.in(where);
 }
 
-Result<PathKind> path_from(const Json& json, const std::string& where) {
+Result<Path> path_from(const Json& json, const std::string& where) {
   SENNIT_ASSIGN_OR_RETURN(const std::string text, json_text(json, where));
-  const Result<PathKind> kind = parse_path_kind(text);
-  return kind.ok() ? kind : kind.status().in(where);
+  const Result<Path> path = parse_path(text);
+  return path.ok() ? path : path.status().in(where);
 }
 
 Status read_optional_codec(const JsonObject& object,

@@ -100,6 +100,11 @@ class PlanHasher {
     add_list(schedule.ranks);
   }
 
+  void add(const Path& path) {
+    add(path.kind);
+    add(std::int64_t{path.card});
+  }
+
   void add(const ChannelBinding& binding) {
     add_list(binding.paths);
     add(binding.protocol);
@@ -167,7 +172,7 @@ Status check_paths(const ChannelBinding& channel, std::size_t s) {
       return fail(Code::kInvalidArgument,
                   "strand {}: a bundle names path {} twice",
                   s,
-                  name(channel.paths[p]));
+                  text_of(channel.paths[p]));
     }
   }
   return {};
@@ -277,13 +282,13 @@ Protocol protocol_on(const ChannelBinding& binding, PathKind path) {
 }
 
 bool may_use(const ChannelBinding& binding, Protocol protocol) {
-  return std::ranges::any_of(binding.paths,
-                             [&](PathKind path) { return protocol_on(binding, path) == protocol; });
+  return std::ranges::any_of(
+      binding.paths, [&](const Path& path) { return protocol_on(binding, path.kind) == protocol; });
 }
 
 bool always_uses(const ChannelBinding& binding, Protocol protocol) {
-  return std::ranges::all_of(binding.paths,
-                             [&](PathKind path) { return protocol_on(binding, path) == protocol; });
+  return std::ranges::all_of(
+      binding.paths, [&](const Path& path) { return protocol_on(binding, path.kind) == protocol; });
 }
 
 bool holds(const ChannelBinding& binding) {

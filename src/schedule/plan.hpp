@@ -5,7 +5,7 @@
 #pragma once
 
 #include "codec/tables.hpp"
-#include "machine/path_kind.hpp"
+#include "machine/path.hpp"
 #include "schedule/schedule.hpp"
 
 #include <array>
@@ -39,10 +39,10 @@ enum class Chooser : std::uint8_t {
 // How the messages of one channel travel. Several paths are a bundle: each message takes one of
 // them, and the order of messages is that of their sequence numbers, whatever their paths.
 struct ChannelBinding {
-  std::vector<PathKind> paths{PathKind::kShm};  // at most kMaxBundlePaths, no two the same
-  Protocol protocol = Protocol::kSlots;         // see protocol_on
-  int slots = 2;                                // of each path
-  Chooser chooser = Chooser::kSender;           // of a bundle
+  std::vector<Path> paths{PathKind::kShm};  // at most kMaxBundlePaths, no two the same
+  Protocol protocol = Protocol::kSlots;     // see protocol_on
+  int slots = 2;                            // of each path
+  Chooser chooser = Chooser::kSender;       // of a bundle
   // What the messages are coded by, block by block. A message that a step passes on as it came is
   // not coded again.
   std::optional<Codec> codec{};

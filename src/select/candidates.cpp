@@ -51,12 +51,12 @@ Candidates rank_candidates(const CandidateRequest& request, const Topology& mach
   const Shape shape =
       grouped({.ranks = request.ranks, .root = request.root}, machine, request.ranks_per_device);
   for (const Algorithm& algorithm : algorithms(request.collective)) {
-    const Result<Candidate> candidate =
-        try_algorithm({.algorithm = &algorithm,
-                       .shape = shape,
-                       .bytes = request.bytes,
-                       .ranks_per_device = request.ranks_per_device},
-                      machine);
+    const Result<Candidate> candidate = try_algorithm({.algorithm = &algorithm,
+                                                       .shape = shape,
+                                                       .bytes = request.bytes,
+                                                       .ranks_per_device = request.ranks_per_device,
+                                                       .paths = request.paths},
+                                                      machine);
     if (candidate.ok()) {
       candidates.ranked.push_back(*candidate);
     } else {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "algo/algorithm.hpp"
+#include "machine/path.hpp"
 #include "machine/topology.hpp"
 
 #include <cstdint>
@@ -34,6 +35,7 @@ struct CandidateRequest {
   int root = 0;
   int ranks_per_device = 1;
   std::int64_t bytes = 0;
+  std::vector<Path> paths{};  // see MachinePlanRequest
 };
 
 // Each algorithm is tried with the tile of the pipeline model and with its neighbours, a quarter

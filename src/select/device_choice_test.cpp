@@ -178,9 +178,9 @@ TEST(DeviceChoice, SendsCopiesOfASharedBufferThroughTheHost) {
     const auto plan = make_device_plan(*choice, shape, facts);
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     const Strand& strand = (*plan)->strands.front();
-    EXPECT_EQ(
-        std::ranges::count(strand.channels, std::vector{PathKind::kHost}, &ChannelBinding::paths),
-        2 * through_host);
+    EXPECT_EQ(std::ranges::count(
+                  strand.channels, std::vector<Path>{PathKind::kHost}, &ChannelBinding::paths),
+              2 * through_host);
     const Result<Proof> proof = verify(**plan);
     ASSERT_TRUE(proof.ok()) << proof.status().message();
     EXPECT_TRUE(proof->in_place);

@@ -65,22 +65,22 @@ class Binder {
   // The slowest start and the narrowest wire that some reader of the channel is reached by.
   Status bind_channel(const Schedule& schedule, int number, ChannelBinding& binding) {
     const Channel& channel = schedule.channels[static_cast<std::size_t>(number)];
-    const auto path = common_path(channel);
-    if (!path) {
+    const std::vector<Path> paths = common_paths(channel);
+    if (paths.empty()) {
       return fail(Code::kInvalidArgument,
                   "machine {} has no path from rank {} to rank {}",
                   fabric_.topology().name,
                   channel.writer.rank,
                   channel.readers.front().rank);
     }
-    binding.paths = {*path};
+    binding.paths = paths;
     const sim::Route* route =
-        fabric_.route(channel.writer.rank, channel.readers.front().rank, *path);
-    if (!route->staged && is_stored_whole(schedule, number) &&
+        fabric_.route(channel.writer.rank, channel.readers.front().rank, paths.front());
+    if (paths.size() == 1 && !route->staged && is_stored_whole(schedule, number) &&
         lands_in_output(schedule, channel, number)) {
       binding.protocol = Protocol::kDirectPut;
     }
-    const double start_s = fabric_.topology().cost(*path).start_us * 1e-6;
+    const double start_s = fabric_.topology().cost(paths.front().kind).start_us * 1e-6;
     start_s_ = std::max(start_s_, start_s);
     for (const sim::Leg* leg : {&route->put, &route->fetch}) {
       for (const sim::Use& use : leg->uses) {
@@ -93,17 +93,22 @@ class Binder {
     return {};
   }
 
-  std::optional<PathKind> common_path(const Channel& channel) {
-    const auto serves = [&](PathKind path) {
+  std::vector<Path> common_paths(const Channel& channel) {
+    const auto serves = [&](const Path& path) {
       return std::ranges::all_of(channel.readers, [&](const LaneId& reader) {
         return fabric_.route(channel.writer.rank, reader.rank, path) != nullptr;
       });
     };
-    if (request_.path && serves(*request_.path)) {
-      return request_.path;
+    if (!request_.paths.empty() && std::ranges::all_of(request_.paths, serves)) {
+      return request_.paths;
+    }
+    // Between nodes, cards that are named and are not there are a mistake.
+    if (!request_.paths.empty() && request_.paths.front().card != Path::kReadersCard &&
+        serves(PathKind::kRail)) {
+      return {};
     }
     const auto found = std::ranges::find_if(kByPreference, serves);
-    return found == kByPreference.end() ? std::nullopt : std::optional(*found);
+    return found == kByPreference.end() ? std::vector<Path>() : std::vector<Path>{*found};
   }
 
   std::int64_t best_tile(const Schedule& schedule) {

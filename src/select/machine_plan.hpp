@@ -8,7 +8,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <vector>
 
 namespace sennit {
 
@@ -17,8 +17,8 @@ struct MachinePlanRequest {
   Shape shape{};
   std::int64_t bytes = 0;  // as for choose()
   int ranks_per_device = 1;
-  std::optional<PathKind> path{};  // for every channel that can take it
-  std::int64_t tile_bytes = 0;     // 0: what PipelineModel takes for best
+  std::vector<Path> paths{};    // one or a bundle, for every channel that can take all
+  std::int64_t tile_bytes = 0;  // 0: what PipelineModel takes for best
 };
 
 // `shape` with the groups of the machine: nodes, or the islands of the only one. No groups where

@@ -44,10 +44,10 @@ TEST(MachinePlan, TakesTheBestPathOfEachPair) {
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   const std::vector<ChannelBinding>& channels = plan->strands.front().channels;
   ASSERT_EQ(channels.size(), 4U);
-  EXPECT_EQ(channels[0].paths, std::vector{PathKind::kNvlink});
-  EXPECT_EQ(channels[1].paths, std::vector{PathKind::kPcie});  // across the X-bus
-  EXPECT_EQ(channels[2].paths, std::vector{PathKind::kNvlink});
-  EXPECT_EQ(channels[3].paths, std::vector{PathKind::kPcie});
+  EXPECT_EQ(channels[0].paths, std::vector<Path>{PathKind::kNvlink});
+  EXPECT_EQ(channels[1].paths, std::vector<Path>{PathKind::kPcie});  // across the X-bus
+  EXPECT_EQ(channels[2].paths, std::vector<Path>{PathKind::kNvlink});
+  EXPECT_EQ(channels[3].paths, std::vector<Path>{PathKind::kPcie});
 }
 
 // What is simulated can be proved: binding to a machine breaks nothing.

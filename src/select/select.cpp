@@ -134,6 +134,9 @@ bool prefers_one_copy(Collective collective,
          bytes >= kOneCopyFromBytes;
 }
 
+// From there on a message has tiles for several cards.
+constexpr std::int64_t kSpreadFromBytes = 128 * kKilo;
+
 // A fetch of a tile is one system call, so tiles are large. all_gather of parts of 2 MB takes 294
 // us in one tile and 401 in two.
 constexpr std::int64_t kDirectTileBytes = 4096 * kKilo;
@@ -143,6 +146,33 @@ constexpr std::int64_t kDirectTileBytes = 4096 * kKilo;
 std::int64_t tile_of_message(std::int64_t bytes) {
   return std::max(kDirectTileBytes,
                   static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes))));
+}
+
+// The numbers of the cards that a request names, or none.
+Result<std::vector<int>> cards_of(const CallRequest& request, const HostFacts& facts) {
+  std::vector<int> cards;
+  if (!request.path.starts_with(name(PathKind::kRail))) {
+    return cards;
+  }
+  SENNIT_ASSIGN_OR_RETURN(const std::vector<Path> paths, parse_path_list(request.path));
+  for (const Path& path : paths) {
+    if (path.kind != PathKind::kRail || path.card == Path::kReadersCard ||
+        std::ranges::find(cards, path.card) != cards.end() || paths.size() > kMaxBundlePaths) {
+      return fail(Code::kInvalidArgument,
+                  "path '{}' has to name one to {} cards with their numbers, each once, as in "
+                  "rail/0+rail/1",
+                  request.path,
+                  kMaxBundlePaths);
+    }
+    if (path.card >= facts.cards) {
+      const std::string why = facts.cards == 0
+                                  ? facts.why_no_cards
+                                  : fmt::format("each node has {} network cards", facts.cards);
+      return fail(Code::kUnsupported, "there is no {}: {}", text_of(path), why);
+    }
+    cards.push_back(path.card);
+  }
+  return cards;
 }
 
 // What is asked for by path and protocol.
@@ -155,7 +185,8 @@ Result<Ways> ways_of(const CallRequest& request) {
   const bool both = request.path == "shm+cma" || request.path == "cma+shm";
   if (request.path != "" && request.path != "shm" && request.path != "cma" && !both) {
     return fail(Code::kInvalidArgument,
-                "host ranks have no path '{}'; there are: shm, cma, shm+cma, cma+shm",
+                "host ranks have no path '{}'; there are: shm, cma, shm+cma, cma+shm, and between "
+                "nodes rail/0, rail/0+rail/1",
                 request.path);
   }
   if (request.protocol != "" && request.protocol != "slots" && request.protocol != "direct") {
@@ -330,22 +361,12 @@ std::int64_t tile_of(const Choice& choice,
   return is_fetched ? tile_of_message(bytes) : default_tile(choice.direct, facts);
 }
 
-}  // namespace
-
-Result<PathChoice> parse_path_choice(std::string_view text) {
-  if (text == "claimed" || text == "dynamic") {
-    return PathChoice{.sharing = text == "claimed" ? Sharing::kClaimed : Sharing::kDynamic,
-                      .policy = {}};
-  }
-  const Result<PathPolicy> policy = parse_path_policy(text);
-  return policy.ok() ? Result(PathChoice{.policy = *policy}) : Result<PathChoice>(policy.status());
-}
-
-Result<Choice> choose(Collective collective,
-                      const Shape& shape,
-                      std::int64_t bytes,
-                      const CallRequest& request,
-                      const HostFacts& facts) {
+// What the ranks of one node do, and those of several between which each message has one way.
+Result<Choice> choose_within_nodes(Collective collective,
+                                   const Shape& shape,
+                                   std::int64_t bytes,
+                                   const CallRequest& request,
+                                   const HostFacts& facts) {
   Choice choice;
   if (const Timing* const best = measured_way(collective, shape, bytes, request, facts)) {
     choice.algorithm = best->algorithm;
@@ -398,6 +419,40 @@ Result<Choice> choose(Collective collective,
   return choice;
 }
 
+}  // namespace
+
+Result<PathChoice> parse_path_choice(std::string_view text) {
+  if (text == "claimed" || text == "dynamic") {
+    return PathChoice{.sharing = text == "claimed" ? Sharing::kClaimed : Sharing::kDynamic,
+                      .policy = {}};
+  }
+  const Result<PathPolicy> policy = parse_path_policy(text);
+  return policy.ok() ? Result(PathChoice{.policy = *policy}) : Result<PathChoice>(policy.status());
+}
+
+Result<Choice> choose(Collective collective,
+                      const Shape& shape,
+                      std::int64_t bytes,
+                      const CallRequest& request,
+                      const HostFacts& facts) {
+  SENNIT_ASSIGN_OR_RETURN(std::vector<int> cards, cards_of(request, facts));
+  CallRequest within_nodes = request;
+  if (!cards.empty()) {
+    within_nodes.path = name(PathKind::kShm);
+  }
+  SENNIT_ASSIGN_OR_RETURN(Choice choice,
+                          choose_within_nodes(collective, shape, bytes, within_nodes, facts));
+  if ((shape.varying || choice.codec) && cards.size() > 1) {
+    return fail(Code::kUnsupported,
+                "a call {} takes one card, not '{}'",
+                choice.codec ? "with a codec" : "whose lengths vary",
+                request.path);
+  }
+  choice.cards = std::move(cards);
+  choice.spreads = facts.cards_a_rank > 1 && bytes >= kSpreadFromBytes && !shape.varying &&
+                   !choice.codec && !request.name_a_way();
+  return choice;
+}
 Result<std::shared_ptr<const Plan>> make_plan(const Choice& choice,
                                               const Shape& shape,
                                               const HostFacts& facts) {

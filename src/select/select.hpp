@@ -13,13 +13,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace sennit {
 
 // What the user asked for by name; empty or zero: Sennit's choice.
 struct CallRequest {
   std::string algorithm;
-  std::string path;      // "shm", "cma", or both: "shm+cma", "cma+shm"
+  // "shm", "cma", or both: "shm+cma", "cma+shm". Between nodes: "rail/0", "rail/0+rail/1".
+  std::string path;
   std::string protocol;  // "slots", "direct"
   std::int64_t tile_bytes = 0;
   // Of schedules that reduce, only those that reduce all contributions in one step in the order of
@@ -64,15 +66,20 @@ struct HostFacts {
   std::uint32_t slots = 4;
   std::size_t slot_bytes = 64 * 1024;
   std::shared_ptr<const TuningTable> table{};  // null: none
+  int cards = 0;                               // of a node, that messages to any rank may take
+  int cards_a_rank = 1;  // that messages to one rank may share, and none to others of its node
+  std::string why_no_cards = "all ranks are on one node";
 
   bool operator==(const HostFacts&) const = default;
 };
 
 struct Choice {
   const Algorithm* algorithm = nullptr;
-  bool direct = false;      // one copy between the users' buffers, over cma
-  bool slots_too = false;   // shared with slots over shm, as the facts say
-  bool slots_first = true;  // in the order of the two paths
+  bool direct = false;       // one copy between the users' buffers, over cma
+  bool slots_too = false;    // shared with slots over shm, as the facts say
+  bool slots_first = true;   // in the order of the two paths
+  std::vector<int> cards{};  // that were asked for, for messages between nodes
+  bool spreads = false;      // such messages take all cards that are their reader's alone
   std::int64_t tile_bytes = 0;
   ScaledParts scaled;  // what the operator scales
   std::optional<Codec> codec{};

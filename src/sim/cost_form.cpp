@@ -138,7 +138,7 @@ void CostForm::add_delays() {
     const Channel& ends = flat_.schedule().channels[c];
     ChannelDelays delays{.free = free_delay(channel)};
     if (is_posted(ends.writer, ends.readers.front(), flat_.strand().channels[c])) {
-      delays.flight = start_of(flat_.strand().channels[c].paths.front(), Engine::kSm);
+      delays.flight = start_of(flat_.strand().channels[c].paths.front().kind, Engine::kSm);
       if (reads_input(channel)) {
         delays.flight += ticks(fabric_->device(ends.writer.rank).load_us);
       }
@@ -152,7 +152,7 @@ void CostForm::add_delays() {
 Time CostForm::free_delay(int channel) const {
   const Channel& ends = flat_.schedule().channels[at(channel)];
   const PathCost cost =
-      fabric_->topology().cost(flat_.strand().channels[at(channel)].paths.front());
+      fabric_->topology().cost(flat_.strand().channels[at(channel)].paths.front().kind);
   if (engine_of(ends.writer) == Engine::kStream) {
     return ticks(cost.free_us);
   }
@@ -231,7 +231,7 @@ Status CostForm::add_sends(int number, CostStep& out) {
     }
     const std::vector<LaneId>& readers = flat_.schedule().channels[at(channel)].readers;
     // What a hub's writer puts into host memory serves all readers.
-    const bool once = info(binding.paths.front()).hub;
+    const bool once = info(binding.paths.front().kind).hub;
     for (std::size_t r = 0; r < (once ? std::size_t{1} : readers.size()); ++r) {
       SENNIT_RETURN_IF_ERROR(add_message(number, channel, readers[r], out));
     }
@@ -273,27 +273,27 @@ Status CostForm::add_message(int number, int channel, LaneId peer, CostStep& out
   const ChannelBinding& binding = flat_.strand().channels[at(channel)];
   const bool get = binding.protocol == Protocol::kDirectGet;
   for (std::size_t p = 0; p < binding.paths.size(); ++p) {
-    const PathKind path = binding.paths[p];
+    const Path& path = binding.paths[p];
     const Route* route = fabric_->route(writer.rank, sends ? peer.rank : rank, path);
     if (route == nullptr) {
       return fail(Code::kInvalidArgument,
                   "machine {} has no path {} from rank {} to rank {}",
                   fabric_->topology().name,
-                  name(path),
+                  text_of(path),
                   writer.rank,
                   sends ? peer.rank : rank);
     }
     Part flow;
     if (sends || get) {
-      flow = part(number, path, route->put.uses);
+      flow = part(number, path.kind, route->put.uses);
       flow.factor *= wire_factor(binding.protocol);
       if (is_posted(writer, sends ? peer : writer, binding)) {
         flow.start = 0;
       }
     } else if (route->staged) {
-      flow = part(number, path, route->fetch.uses);
+      flow = part(number, path.kind, route->fetch.uses);
     } else if (arrives_unstored(number, channel)) {
-      flow = part(number, path, memory_uses(rank, 2, 0));
+      flow = part(number, path.kind, memory_uses(rank, 2, 0));
       flow.factor = 1;
       flow.start = 0;
     } else {

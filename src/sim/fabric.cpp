@@ -86,7 +86,7 @@ int Fabric::reducer_of(int rank) const {
   return local < 0 ? -1 : place.node * static_cast<int>(local_names_.size()) + local;
 }
 
-const Route* Fabric::route(int from_rank, int to_rank, PathKind path) {
+const Route* Fabric::route(int from_rank, int to_rank, const Path& path) {
   const Key key{device_of(from_rank), device_of(to_rank), path};
   if (const auto known = routes_.find(key); known != routes_.end()) {
     return &known->second;

@@ -6,9 +6,11 @@
 //   network.start(now, route->put.uses, ...);
 //
 // A path is the one with the fewest links of the kinds that may serve it; where several are equal,
-// the one whose links stand first in the file.
+// the one whose links stand first in the file. A rail with a number passes the nics with this
+// number alone, in the order of the file.
 #pragma once
 
+#include "machine/path.hpp"
 #include "machine/topology.hpp"
 #include "sim/flow_network.hpp"
 
@@ -57,7 +59,7 @@ class Fabric {
   [[nodiscard]] std::string resource_name(int resource) const;
 
   // Lives as long as the fabric. nullptr where the machine has no such path.
-  const Route* route(int from_rank, int to_rank, PathKind path);
+  const Route* route(int from_rank, int to_rank, const Path& path);
 
   [[nodiscard]] const Vertex& device(int rank) const {
     return topology_.vertices[static_cast<std::size_t>(place_of(rank).vertex)];
@@ -107,14 +109,14 @@ class Fabric {
   [[nodiscard]] Place place_of(int rank) const;
   [[nodiscard]] int local_memory(int vertex) const;
 
-  [[nodiscard]] std::optional<LocalRoute> find_route(Endpoints ends, PathKind path) const;
+  [[nodiscard]] std::optional<LocalRoute> find_route(Endpoints ends, const Path& path) const;
   [[nodiscard]] std::optional<LocalRoute> staged_route(Endpoints ends) const;
   [[nodiscard]] std::optional<LocalRoute> memory_route(Endpoints ends, PathKind path) const;
-  [[nodiscard]] std::optional<Hops> shortest(Endpoints ends, PathKind path) const;
+  [[nodiscard]] std::optional<Hops> shortest(Endpoints ends, const Path& path) const;
   [[nodiscard]] static Hops retrace(Endpoints ends, const std::vector<Arrival>& arrivals);
   [[nodiscard]] std::optional<int> nearest_cpu(int from) const;
   [[nodiscard]] bool may_use(const Wire& wire, PathKind path) const;
-  [[nodiscard]] bool may_pass(VertexKind vertex, PathKind path) const;
+  [[nodiscard]] bool may_pass(int vertex, const Path& path) const;
   [[nodiscard]] std::vector<LocalUse> uses_of(const Hops& hops) const;
   [[nodiscard]] Leg leg(const std::vector<LocalUse>& local, int from_node, int to_node) const;
 
@@ -134,9 +136,9 @@ class Fabric {
   std::vector<int> memory_;   // by vertex, -1: none
   std::vector<int> reducer_;  // by vertex, -1: none
   std::vector<double> capacities_;
-  using LocalKey = std::tuple<int, int, PathKind>;
+  using LocalKey = std::tuple<int, int, Path>;
   std::map<LocalKey, std::optional<LocalRoute>> local_routes_;
-  using Key = std::tuple<int, int, PathKind>;  // by device
+  using Key = std::tuple<int, int, Path>;  // by device
   std::map<Key, Route> routes_;
 };
 

@@ -25,22 +25,27 @@ bool Fabric::may_use(const Wire& wire, PathKind path) const {
 }
 
 // Bytes end at GPUs, they do not pass them.
-bool Fabric::may_pass(VertexKind vertex, PathKind path) const {
-  switch (vertex) {
+bool Fabric::may_pass(int vertex, const Path& path) const {
+  const auto own = topology_.vertices.begin() + vertex;
+  switch (own->kind) {
     case VertexKind::kGpu:
       return false;
     case VertexKind::kSwitch:
       return true;
     case VertexKind::kCpu:
-      return path != PathKind::kNvlink;
+      return path.kind != PathKind::kNvlink;
     case VertexKind::kNic:
+      return path.kind == PathKind::kRail &&
+             (path.card == Path::kReadersCard ||
+              path.card == std::ranges::count(
+                               topology_.vertices.begin(), own, VertexKind::kNic, &Vertex::kind));
     case VertexKind::kFabric:
-      return path == PathKind::kRail;
+      return path.kind == PathKind::kRail;
   }
   return false;
 }
 
-std::optional<Fabric::Hops> Fabric::shortest(Endpoints ends, PathKind path) const {
+std::optional<Fabric::Hops> Fabric::shortest(Endpoints ends, const Path& path) const {
   const auto count = topology_.vertices.size();
   std::vector<Arrival> arrivals(2 * count);
   std::deque<int> open{ends.from};
@@ -50,13 +55,13 @@ std::optional<Fabric::Hops> Fabric::shortest(Endpoints ends, PathKind path) cons
     open.pop_front();
     const auto vertex = static_cast<std::size_t>(here) % count;
     const VertexKind kind = topology_.vertices[vertex].kind;
-    if (here != ends.from && !may_pass(kind, path)) {
+    if (here != ends.from && !may_pass(static_cast<int>(vertex), path)) {
       continue;
     }
     for (std::size_t w = 0; w < topology_.wires.size(); ++w) {
       const Wire& wire = topology_.wires[w];
       const bool backward = wire.b == static_cast<int>(vertex);
-      if (!may_use(wire, path) || (!backward && wire.a != static_cast<int>(vertex))) {
+      if (!may_use(wire, path.kind) || (!backward && wire.a != static_cast<int>(vertex))) {
         continue;
       }
       const int other = backward ? wire.a : wire.b;
@@ -172,23 +177,23 @@ std::optional<Fabric::LocalRoute> Fabric::memory_route(Endpoints ends, PathKind 
   return route;
 }
 
-std::optional<Fabric::LocalRoute> Fabric::find_route(Endpoints ends, PathKind path) const {
+std::optional<Fabric::LocalRoute> Fabric::find_route(Endpoints ends, const Path& path) const {
   const auto count = static_cast<int>(topology_.vertices.size());
   const bool one_node = ends.from / count == ends.to / count;
   const bool on_gpus =
       topology_.vertices[static_cast<std::size_t>(ends.from % count)].kind == VertexKind::kGpu;
-  switch (path) {
+  switch (path.kind) {
     case PathKind::kShm:
     case PathKind::kCma:
-      return one_node && !on_gpus ? memory_route(ends, path) : std::nullopt;
+      return one_node && !on_gpus ? memory_route(ends, path.kind) : std::nullopt;
     case PathKind::kDevice:
-      return one_node ? memory_route(ends, path) : std::nullopt;
+      return one_node ? memory_route(ends, path.kind) : std::nullopt;
     case PathKind::kHost:
       return one_node && on_gpus ? staged_route(ends) : std::nullopt;
     case PathKind::kNvlink:
     case PathKind::kPcie:
     case PathKind::kRail: {
-      if ((path == PathKind::kRail) == one_node || ends.from == ends.to) {
+      if ((path.kind == PathKind::kRail) == one_node || ends.from == ends.to) {
         return std::nullopt;
       }
       const auto hops = shortest(ends, path);

@@ -47,6 +47,9 @@ struct HostRank {
   std::vector<int> rails_to{};
   rail::MirroredRings* rails = nullptr;
 
+  [[nodiscard]] int rail_to(int reader) const {
+    return rails_to.empty() ? -1 : rails_to[static_cast<std::size_t>(reader)];
+  }
   [[nodiscard]] bool is_on_another_node(int peer) const {
     return !nodes.empty() &&
            nodes[static_cast<std::size_t>(peer)] != nodes[static_cast<std::size_t>(rank)];

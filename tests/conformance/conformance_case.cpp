@@ -120,7 +120,7 @@ bool is_carried(const Case& c, const Plan& plan) {
     for (std::size_t at = 0; at < strand.channels.size(); ++at) {
       const sennit::Channel& channel = strand.schedule->channels[at];
       for (const LaneId& reader : channel.readers) {
-        if (strand.channels[at].paths != std::vector{PathKind::kShm} &&
+        if (strand.channels[at].paths != std::vector<Path>{PathKind::kShm} &&
             crosses(channel.writer.rank, reader.rank)) {
           return false;
         }

@@ -35,7 +35,8 @@ TEST_F(FakeGpus, TheLastCallCanBeNamed) {
     const ProvedPlan* const last = rank.comm->last_plan();
     ASSERT_NE(last, nullptr);
     EXPECT_EQ(last->plan->strands.front().schedule->algorithm, "direct");
-    EXPECT_EQ(last->plan->strands.front().channels.front().paths, std::vector{PathKind::kNvlink});
+    EXPECT_EQ(last->plan->strands.front().channels.front().paths,
+              std::vector<Path>{PathKind::kNvlink});
   });
 }
 

@@ -11,7 +11,8 @@ BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int>
     const int peer =
         rank_of_role.empty() ? link.peer : rank_of_role[static_cast<std::size_t>(link.peer)];
     const int reader = link.outgoing ? peer : rank.rank;
-    const bool crosses = link.path == PathKind::kRail && rank.is_on_another_node(peer);
+    const bool crosses = link.path.kind == PathKind::kRail && rank.is_on_another_node(peer);
+    const int card = link.path.card != Path::kReadersCard ? link.path.card : rank.rail_to(reader);
     links_.push_back(
         {.ring = link.outgoing ? rank.rings.ring(rank.rank, peer, link.port)
                                : rank.rings.ring(peer, rank.rank, link.port),
@@ -26,7 +27,7 @@ BoundProgram::BoundProgram(Program program, HostRank& rank, std::span<const int>
          .messages_per_tile = link.messages_per_tile,
          .path = link.path,
          .protocol = link.protocol,
-         .rail = crosses ? rank.rails_to[static_cast<std::size_t>(reader)] : -1});
+         .rail = crosses ? card : -1});
   }
 }
 

@@ -27,7 +27,7 @@ class BoundProgram {
     int peer;
     int port;
     int messages_per_tile;
-    PathKind path;
+    Path path;
     Protocol protocol;
     int rail;  // that carries the messages; -1: none, the peer is of this node
 

@@ -104,7 +104,7 @@ bool Bundle::is_visible(int path, std::uint64_t sequence) {
     return false;
   }
   const std::optional<SlowPath>& slow = bound_.rank().slow_path;
-  if (!slow || slow->path != link(path).path) {
+  if (!slow || slow->path != link(path).path.kind) {
     return true;
   }
   const auto now = std::chrono::steady_clock::now();

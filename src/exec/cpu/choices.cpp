@@ -172,9 +172,7 @@ bool Choices::has_ended(const ProgramLane& lane,
                         std::int64_t tile) {
   Bundle& bundle = at(out.bundle);
   if (!bundle.by_reader()) {
-    const Spot spot = bundle.spot();
-    return spot.protocol != Protocol::kDirectGet ||
-           channel::is_released(spot.free(), spot.position);
+    return bundle.spot().is_over(job_.bound_.rails());
   }
   while (const auto order = bundle.orders().next()) {
     if (order->answer != Orders::Answer::kEnd) {

@@ -232,14 +232,7 @@ bool Job::ended(const ProgramLane& lane,
       return true;
     }
     for (std::int64_t tile = first; tile <= last; ++tile) {
-      if (!layout_.exists(out, tile)) {
-        continue;
-      }
-      const Spot at = spot(out, tile);
-      const bool is_over = link.rail < 0
-                               ? channel::is_released(at.free(), at.position)
-                               : bound_.rails()->is_sent(link.peer, link.port, at.position);
-      if (!is_over) {
+      if (layout_.exists(out, tile) && !spot(out, tile).is_over(bound_.rails())) {
         return false;
       }
     }
@@ -458,9 +451,10 @@ void Job::publish(const ProgramLane& lane, const ProgramStep& step, std::int64_t
       bound_.rails()->publish(at.link->peer,
                               at.link->rail,
                               at.link->port,
-                              at.position,
-                              channel::full_word(at.position, layout_.fingerprint(out)),
-                              layout_.message_bytes(lane, step, at.codec, tile));
+                              {.position = at.position,
+                               .word = channel::full_word(at.position, layout_.fingerprint(out)),
+                               .bytes = layout_.message_bytes(lane, step, at.codec, tile),
+                               .tag = at.tag.value_or(0)});
     } else {
       at.publish(layout_.fingerprint(out));
     }

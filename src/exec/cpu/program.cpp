@@ -92,8 +92,8 @@ class Compiler {
                   "cannot be fetched by direct_get",
                   index);
     }
-    for (const PathKind path : channel.paths) {
-      SENNIT_RETURN_IF_ERROR(check_path(strand, channel, path));
+    for (const Path& path : channel.paths) {
+      SENNIT_RETURN_IF_ERROR(check_path(strand, channel, path.kind));
     }
     return channel.paths.size() > 1 ? check_bundle(strand, index) : Status();
   }
@@ -269,7 +269,7 @@ class Compiler {
       for (const LaneId reader : channel.readers) {
         const bool writes = channel.writer.rank == rank_;
         const int first_link = static_cast<int>(program_.links.size());
-        for (const PathKind path : binding.paths) {
+        for (const Path& path : binding.paths) {
           SENNIT_RETURN_IF_ERROR(
               add_link(channel.writer.rank,
                        reader.rank,
@@ -277,11 +277,11 @@ class Compiler {
                         .strand = strand_index,
                         .copy = copy,
                         .path = path,
-                        .protocol = protocol_on(binding, path),
+                        .protocol = protocol_on(binding, path.kind),
                         .skips = schedule.problem.varying && channel.single_hop}));
         }
         MessageRef end{.link = first_link,
-                       .protocol = protocol_on(binding, binding.paths.front()),
+                       .protocol = protocol_on(binding, binding.paths.front().kind),
                        .codec = binding.codec};
         ProgramBundle bundle{.first_link = first_link,
                              .paths = static_cast<int>(binding.paths.size()),

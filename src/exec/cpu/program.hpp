@@ -37,7 +37,7 @@ struct ProgramLink {
   int messages_per_tile = 0;
   int strand = 0;
   int copy = 0;
-  PathKind path = PathKind::kShm;
+  Path path = PathKind::kShm;
   Protocol protocol = Protocol::kSlots;
   // Where lengths vary: the blocks of each message of a tile, as this rank knows them, and whether
   // a message is left out of the tiles beyond its longest block.

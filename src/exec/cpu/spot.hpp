@@ -18,6 +18,13 @@ struct Spot {
 
   [[nodiscard]] channel::Word& full() const { return link->ring.full(position); }
   [[nodiscard]] channel::Word& free() const { return link->ring.free(position); }
+  // Whether nobody reads it out of this rank's memory any more.
+  [[nodiscard]] bool is_over(rail::MirroredRings* rails) const {
+    if (link->rail >= 0) {
+      return rails->is_sent(link->peer, link->port, position);
+    }
+    return protocol != Protocol::kDirectGet || channel::is_released(free(), position);
+  }
   // The message lies there: its reader sees it, and wakes.
   void publish(std::uint32_t fingerprint) const {
     if (tag) {

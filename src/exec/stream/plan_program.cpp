@@ -11,7 +11,8 @@ bool is_direct(Protocol protocol) {
 }
 
 bool is_through_host(const ChannelBinding& binding) {
-  return binding.paths == std::vector{PathKind::kHost} && binding.protocol == Protocol::kSlots;
+  return binding.paths == std::vector<Path>{PathKind::kHost} &&
+         binding.protocol == Protocol::kSlots;
 }
 
 // From buffer to buffer, and what is reduced into slots of who reduces it; of reductions some of it
@@ -22,7 +23,8 @@ bool is_straight(const Strand& strand) {
     const ChannelBinding& binding = strand.channels[c];
     const bool is_staged = binding.protocol == Protocol::kSlots &&
                            !is_stored_whole(*strand.schedule, static_cast<int>(c));
-    const bool is_put = binding.paths.size() == 1 && info(binding.paths.front()).single_copy &&
+    const bool is_put = binding.paths.size() == 1 &&
+                        info(binding.paths.front().kind).single_copy &&
                         (is_direct(binding.protocol) || is_staged);
     if (!is_put && !(reduces && is_through_host(binding))) {
       return false;

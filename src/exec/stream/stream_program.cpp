@@ -105,7 +105,7 @@ class Compiler {
 
   bool goes_through_host(int channel) const {
     return !channels_.empty() &&
-           channels_[static_cast<std::size_t>(channel)].paths == std::vector{PathKind::kHost};
+           channels_[static_cast<std::size_t>(channel)].paths == std::vector<Path>{PathKind::kHost};
   }
 
   // Who reduces what comes by `channel` copies it first, out of the sender's input.

@@ -2,6 +2,8 @@
 
 #include "base/sha256.hpp"
 
+#include <sys/random.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -9,7 +11,7 @@
 namespace sennit::rail {
 namespace {
 
-constexpr char kFormat = 2;
+constexpr char kFormat = 3;
 
 std::size_t take_number(std::string_view& text, std::size_t bytes) {
   std::size_t value = 0;
@@ -21,6 +23,13 @@ std::size_t take_number(std::string_view& text, std::size_t bytes) {
 }
 
 }  // namespace
+
+Secret random_secret() {
+  Secret secret{};
+  SENNIT_CHECK(::getrandom(secret.data(), secret.size(), 0) == static_cast<ssize_t>(secret.size()),
+               "the system gives no random bytes");
+  return secret;
+}
 
 std::uint64_t token_of(const Secret& secret_of_reader, int writer, int rail) {
   Sha256 hash;
@@ -35,6 +44,7 @@ std::uint64_t token_of(const Secret& secret_of_reader, int writer, int rail) {
 std::string Introduction::text() const {
   std::string text(1, kFormat);
   text.append(reinterpret_cast<const char*>(secret.data()), secret.size());
+  text.push_back(are_named ? 1 : 0);
   text.push_back(static_cast<char>(card_addresses.size()));
   for (const std::string& address : card_addresses) {
     text.push_back(static_cast<char>(address.size() & 0xff));
@@ -48,13 +58,14 @@ std::string Introduction::text() const {
 
 std::optional<Introduction> Introduction::parse(std::string_view text) {
   Introduction parsed;
-  if (text.size() < 2 + parsed.secret.size() || text.size() > kMostBytes ||
+  if (text.size() < 3 + parsed.secret.size() || text.size() > kMostBytes ||
       text.front() != kFormat) {
     return std::nullopt;
   }
   text.remove_prefix(1);
   std::memcpy(parsed.secret.data(), text.data(), parsed.secret.size());
   text.remove_prefix(parsed.secret.size());
+  parsed.are_named = take_number(text, 1) != 0;
   const std::size_t cards = take_number(text, 1);
   for (std::size_t card = 0; card < cards; ++card) {
     if (text.size() < 2) {
@@ -96,6 +107,19 @@ Result<std::vector<Introduction>> parse_introductions(std::span<const std::strin
     }
   }
   return all;
+}
+
+std::string why_no_bundles(std::span<const Introduction> introductions) {
+  const std::size_t cards = introductions.front().card_addresses.size();
+  if (cards == 1) {
+    return "each node has one network card";
+  }
+  if (!std::ranges::all_of(introductions, &Introduction::are_named)) {
+    return "SENNIT_RAILS does not name the network cards on all ranks";
+  }
+  return introductions.size() * cards <= kMostRoutes
+             ? ""
+             : fmt::format("{} ranks would connect {} cards each", introductions.size(), cards);
 }
 
 }  // namespace sennit::rail

@@ -29,9 +29,10 @@ struct Frame {
   std::uint32_t port = 0;
   std::uint64_t word = 0;
   std::uint64_t position = 0;
+  std::uint64_t tag = 0;    // of a message of a bundle: its number (channel/bundle.hpp)
   std::uint64_t bytes = 0;  // of the payload
 };
-static_assert(sizeof(Frame) == 40);
+static_assert(sizeof(Frame) == 48);
 
 struct FreedSlot {
   std::uint64_t port = 0;
@@ -49,6 +50,7 @@ struct Arrival {
 
 // Drawn by each rank for each communicator.
 using Secret = std::array<std::uint8_t, 16>;
+Secret random_secret();
 
 // By which the reader with this secret knows what `writer` sends to it over `rail`. Never 0.
 std::uint64_t token_of(const Secret& secret_of_reader, int writer, int rail);
@@ -58,6 +60,9 @@ struct Introduction {
   Secret secret{};
   std::vector<std::string> card_addresses;  // by rail
   std::vector<std::uint8_t> nearest{};      // rails that its messages come over; empty: any
+  // Its user named the cards, so all of them reach the others'. Of cards that were found some may
+  // not: those that no message uses are not asked.
+  bool are_named = false;
 
   // At most kMostBytes.
   [[nodiscard]] std::string text() const;
@@ -70,5 +75,11 @@ struct Introduction {
 // Of all ranks. kInvalidArgument names a rank whose text is none, or whose cards are not as many as
 // those of rank 0.
 Result<std::vector<Introduction>> parse_introductions(std::span<const std::string> texts);
+
+// Of a rank that reaches every card of every other: each is a connection to make, and to keep.
+inline constexpr std::size_t kMostRoutes = 512;
+
+// Why messages may not take every card of these ranks; empty if they may.
+std::string why_no_bundles(std::span<const Introduction> introductions);
 
 }  // namespace sennit::rail

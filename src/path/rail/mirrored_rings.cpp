@@ -1,7 +1,5 @@
 #include "path/rail/mirrored_rings.hpp"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -32,24 +30,14 @@ constexpr std::chrono::milliseconds kRetry{100};
 // A bye leaves in microseconds, unless its peer is stopped.
 constexpr std::chrono::milliseconds kByeTime{100};
 
-Secret random_secret() {
-  Secret secret{};
-  SENNIT_CHECK(::getrandom(secret.data(), secret.size(), 0) == static_cast<ssize_t>(secret.size()),
-               "the system gives no random bytes");
-  return secret;
-}
-
 }  // namespace
 
-MirroredRings::MirroredRings(std::shared_ptr<CardSet> cards,
-                             int rank,
-                             int ranks,
-                             std::vector<std::uint8_t> nearest)
+MirroredRings::MirroredRings(std::shared_ptr<CardSet> cards, int rank, int ranks, CardUse use)
     : cards_(std::move(cards)),
       rank_(rank),
       ranks_(ranks),
       secret_(random_secret()),
-      nearest_(std::move(nearest)),
+      use_(std::move(use)),
       peers_(static_cast<std::size_t>(ranks)) {
   const auto guard = cards_->lock();
   for (int peer = 0; peer < ranks_; ++peer) {
@@ -97,7 +85,10 @@ bool MirroredRings::is_under_way(int peer, int rail) const {
 }
 
 Introduction MirroredRings::introduction() const {
-  return {.secret = secret_, .card_addresses = cards_->addresses(), .nearest = nearest_};
+  return {.secret = secret_,
+          .card_addresses = cards_->addresses(),
+          .nearest = use_.nearest,
+          .are_named = use_.are_named};
 }
 
 Status MirroredRings::open(std::unique_ptr<RingMemory> memory,
@@ -107,6 +98,7 @@ Status MirroredRings::open(std::unique_ptr<RingMemory> memory,
   SENNIT_ASSIGN_OR_RETURN(const std::vector<Introduction> all, parse_introductions(introductions));
   const auto guard = cards_->lock();
   geometry_ = geometry;
+  why_no_bundles_ = sennit::rail::why_no_bundles(all);
   for (std::size_t peer = 0; peer < all.size(); ++peer) {
     peers_[peer].nearest = all[peer].nearest;
     if (nodes[peer] == nodes[static_cast<std::size_t>(rank_)]) {
@@ -169,24 +161,25 @@ void MirroredRings::send(int peer, int rail, const Departure& departure, Message
       to.endpoint, std::span(header).first(sizeof(frame) + freed.size()), departure.payload, state);
 }
 
-void MirroredRings::publish(
-    int peer, int rail, int port, std::uint64_t position, std::uint64_t word, std::size_t bytes) {
+void MirroredRings::publish(int peer, int rail, int port, const SlotMessage& message) {
   const auto guard = cards_->lock();
   const RingName name{.peer = peer, .outgoing = true, .port = port};
   Ring& out = ring(name);
-  const std::size_t slot = slot_of(position);
-  out.due[slot] = position;
+  const std::size_t slot = slot_of(message.position);
+  out.due[slot] = message.position;
+  route(peer, rail).is_used = true;
   // Of an empty message nobody would know when it has left.
-  const std::size_t length = std::max<std::size_t>(1, bytes);
+  const std::size_t length = std::max<std::size_t>(1, message.bytes);
   std::array<FreedSlot, kMostFreed> freed;
   send(peer,
        rail,
        {.frame = {.kind = FrameKind::kFull,
                   .port = static_cast<std::uint32_t>(port),
-                  .word = word,
-                  .position = position},
+                  .word = message.word,
+                  .position = message.position,
+                  .tag = message.tag},
         .freed = take_freed(peer, freed),
-        .payload = {memory_->payload(name, position, length), length}},
+        .payload = {memory_->payload(name, message.position, length), length}},
        out.states[slot]);
 }
 
@@ -267,6 +260,7 @@ void MirroredRings::receive(int peer, int rail, const Arrival& arrival) {
   if (!is_of_this_node && frame.kind == FrameKind::kFull) {
     receive_freed(peer, freed);
     receive_full(peer, frame, payload);
+    route(peer, rail).is_used = true;
   } else if (!is_of_this_node && frame.kind == FrameKind::kFree) {
     receive_freed(peer, payload);
   } else if (!is_of_this_node && frame.kind == FrameKind::kBye) {
@@ -298,6 +292,7 @@ void MirroredRings::receive_full(int peer, const Frame& frame, std::span<const s
     std::memcpy(
         memory_->payload(name, frame.position, payload.size()), payload.data(), payload.size());
   }
+  memory_->tag(name, frame.position) = frame.tag;
   // Partner: channel::is_full in whichever thread of this rank runs the call.
   channel::store_release(memory_->full(name, frame.position), frame.word);
 }
@@ -384,11 +379,13 @@ std::vector<MirroredRings::Unanswered> MirroredRings::greet(std::span<const int>
       continue;
     }
     // Slots of a ring go back over the rail of its messages.
-    for (const int rail : std::set{rails_to[static_cast<std::size_t>(peer)],
-                                   rails_to[static_cast<std::size_t>(rank_)]}) {
-      if (!greet_over(peer, rail)) {
+    const std::set own{rails_to[static_cast<std::size_t>(peer)],
+                       rails_to[static_cast<std::size_t>(rank_)]};
+    for (int rail = 0; rail < cards_->size(); ++rail) {
+      if ((own.contains(rail) || why_no_bundles_.empty()) && !greet_over(peer, rail)) {
         unanswered.push_back({.peer = peer, .rail = rail, .why = route(peer, rail).greeting.why});
       }
+      route(peer, rail).is_used |= own.contains(rail);
     }
   }
   return unanswered;
@@ -480,7 +477,7 @@ Status MirroredRings::failure(const Needs& needs, bool has_waited_long) {
     }
     for (std::size_t rail = 0; rail < routes.size(); ++rail) {
       const Status status = routes[rail].failure_with(cards_->card(static_cast<int>(rail)));
-      if (!status.ok()) {
+      if (!status.ok() && routes[rail].is_used) {
         ErrorDetail detail;
         detail.blamed_ranks = {peer};
         return {status.code(),

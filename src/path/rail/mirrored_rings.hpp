@@ -52,17 +52,28 @@ class RingMemory {
   [[nodiscard]] virtual std::byte* payload(const RingName& ring,
                                            std::uint64_t position,
                                            std::size_t bytes) const = 0;
+  [[nodiscard]] virtual std::uint64_t& tag(const RingName& ring, std::uint64_t position) const = 0;
+};
+
+// How a rank uses its cards.
+struct CardUse {
+  std::vector<std::uint8_t> nearest{};  // rails that messages to it go over; empty: any
+  bool are_named = false;               // see Introduction
+};
+
+// What the slot of an outgoing ring holds.
+struct SlotMessage {
+  std::uint64_t position = 0;
+  std::uint64_t word = 0;  // the full word
+  std::size_t bytes = 0;
+  std::uint64_t tag = 0;  // of a bundle
 };
 
 // The rings of one rank of a communicator. From the moment on when others may know its secret,
 // frames are kept for it; they are used once it has been opened.
 class MirroredRings {
  public:
-  // `nearest`: over which of its rails messages to this rank go; empty: any.
-  MirroredRings(std::shared_ptr<CardSet> cards,
-                int rank,
-                int ranks,
-                std::vector<std::uint8_t> nearest = {});
+  MirroredRings(std::shared_ptr<CardSet> cards, int rank, int ranks, CardUse use = {});
   ~MirroredRings();
   MirroredRings(const MirroredRings&) = delete;
   MirroredRings& operator=(const MirroredRings&) = delete;
@@ -83,11 +94,14 @@ class MirroredRings {
     int rail = 0;
     Status why{};  // of the last connection that failed; ok: none has
   };
-  // Greets the ranks of other nodes over the rails of messages and of returned slots: `rails_to` by
-  // reader. To be called again, with progress() between, until nobody is left.
+  // Greets the ranks of other nodes over the rails of messages and of returned slots, `rails_to` by
+  // reader, or over all where bundles may be. To be called again, with progress() between, until
+  // nobody is left.
   std::vector<Unanswered> greet(std::span<const int> rails_to);
 
   [[nodiscard]] const CardSet& cards() const { return *cards_; }
+  // Empty if a message may take any card, or why not; the same on all ranks. Once opened.
+  [[nodiscard]] const std::string& why_no_bundles() const { return why_no_bundles_; }
   // Over which messages to `reader` go: the rails nearest to it in turn, by its place among the
   // ranks of its node. Once opened.
   [[nodiscard]] int rail_to(int reader, int place_on_node) const {
@@ -96,9 +110,8 @@ class MirroredRings {
                            : nearest[static_cast<std::size_t>(place_on_node) % nearest.size()];
   }
 
-  // Of the ring to `peer`: its slot for `position` holds a message of `bytes`.
-  void publish(
-      int peer, int rail, int port, std::uint64_t position, std::uint64_t word, std::size_t bytes);
+  // Of the ring to `peer`: its slot holds a message.
+  void publish(int peer, int rail, int port, const SlotMessage& message);
   // Whether the slot's memory is not read any more. Also true when it failed.
   [[nodiscard]] bool is_sent(int peer, int port, std::uint64_t position);
   // Of the ring from `peer`: the slot has been used. Slots go back together.
@@ -157,6 +170,7 @@ class MirroredRings {
     std::uint64_t token = 0;  // of what this rank sends
     int endpoint = -1;        // made at first use
     bool is_flushed = true;
+    bool is_used = false;                     // by messages, so that its failure matters
     MessageState last = MessageState::kDone;  // of all that was sent
     Status failure{};
     Greeting greeting{};
@@ -216,7 +230,8 @@ class MirroredRings {
   int rank_;
   int ranks_;
   Secret secret_;
-  std::vector<std::uint8_t> nearest_;
+  CardUse use_;
+  std::string why_no_bundles_;
   std::unique_ptr<RingMemory> memory_;  // null until opened
   RingGeometry geometry_;
   std::vector<Peer> peers_;

@@ -109,7 +109,8 @@ TEST(MirroredRings, AnEmptyMessageHasLeftWhenItEnds) {
   FakeUcx ucx({.ends_when_left = true});
   Job job(ucx, 2, 1);
   job.open_all();
-  job.rings[0]->publish(1, 0, 0, 0, channel::full_word(0, Job::kPrint), 0);
+  job.rings[0]->publish(
+      1, 0, 0, {.position = 0, .word = channel::full_word(0, Job::kPrint), .bytes = 0});
   while (!job.rings[0]->is_sent(1, 0, 0) || !job.rings[0]->flush(everybody)) {
     job.rings[0]->progress();
   }
@@ -128,7 +129,8 @@ TEST(MirroredRings, WhatHasLeftBeforeThePeerClosedItsCardIsNotLost) {
   job.settle();
   EXPECT_TRUE(job.rings[0]->flush(everybody));
   EXPECT_FALSE(job.rings[0]->failure(everybody).ok());
-  job.rings[0]->publish(1, 0, 0, 1, channel::full_word(1, Job::kPrint), 8);
+  job.rings[0]->publish(
+      1, 0, 0, {.position = 1, .word = channel::full_word(1, Job::kPrint), .bytes = 8});
   EXPECT_FALSE(job.rings[0]->flush(everybody));
 }
 
@@ -154,7 +156,7 @@ TEST(MirroredRings, FramesThatComeBeforeTheRingsAreOpenAreKept) {
   Job job(ucx, 2, 1);
   job.open(0);
   std::memcpy(job.memories[0]->payload({.peer = 1, .outgoing = true, .port = 0}, 0, 5), "hello", 5);
-  job.rings[0]->publish(1, 0, 0, 0, channel::full_word(0, 77), 5);
+  job.rings[0]->publish(1, 0, 0, {.position = 0, .word = channel::full_word(0, 77), .bytes = 5});
   job.settle();
   job.open(1);
   const RingName name{.peer = 0, .outgoing = false, .port = 0};
@@ -286,7 +288,7 @@ TEST(MirroredRings, OnesThatAreMadeAfterAFailureConnectAnew) {
                         job.introductions(),
                         job.nodes())
                   .ok());
-  later.publish(1, 0, 0, 0, channel::full_word(0, 1), 8);
+  later.publish(1, 0, 0, {.position = 0, .word = channel::full_word(0, 1), .bytes = 8});
   EXPECT_TRUE(later.failure(everybody).ok());
 }
 
@@ -294,7 +296,7 @@ TEST(MirroredRings, RingsMayGoWhileMessagesAreOnTheirWay) {
   FakeUcx ucx({});
   Job job(ucx, 2, 1);
   job.open_all();
-  job.rings[0]->publish(1, 0, 0, 0, channel::full_word(0, 1), 4096);
+  job.rings[0]->publish(1, 0, 0, {.position = 0, .word = channel::full_word(0, 1), .bytes = 4096});
   EXPECT_FALSE(job.rings[0]->is_sent(1, 0, 0));
   job.rings[0].reset();
   job.sets[0]->progress();
@@ -338,9 +340,8 @@ TEST(Introduction, ComesBackAsItWasAndNoOtherTextDoes) {
 TEST(MirroredRings, MessagesComeOverTheCardsNearestToTheirReaderInTurn) {
   FakeUcx ucx({});
   Job job(ucx, 3, 4);
-  job.rings[1] =
-      std::make_unique<MirroredRings>(job.sets[1], 1, 3, std::vector<std::uint8_t>{2, 3});
-  job.rings[2] = std::make_unique<MirroredRings>(job.sets[2], 2, 3, std::vector<std::uint8_t>{1});
+  job.rings[1] = std::make_unique<MirroredRings>(job.sets[1], 1, 3, CardUse{.nearest = {2, 3}});
+  job.rings[2] = std::make_unique<MirroredRings>(job.sets[2], 2, 3, CardUse{.nearest = {1}});
   job.open_all();
   for (const auto& rings : job.rings) {
     std::vector<int> rails;
@@ -351,6 +352,19 @@ TEST(MirroredRings, MessagesComeOverTheCardsNearestToTheirReaderInTurn) {
     }
     EXPECT_EQ(rails, (std::vector{0, 1, 2, 3, 0, 2, 3, 2, 3, 2, 1, 1, 1, 1, 1}));
   }
+}
+
+TEST(Bundles, NeedCardsThatAllRanksNamedAndNotTooManyConnections) {
+  const Introduction named{.card_addresses = {"a", "b"}, .are_named = true};
+  const Introduction found{.card_addresses = {"a", "b"}};
+  const Introduction one{.card_addresses = {"a"}, .are_named = true};
+  EXPECT_EQ(why_no_bundles(std::vector(4, named)), "");
+  EXPECT_EQ(why_no_bundles(std::vector{named, found}),
+            "SENNIT_RAILS does not name the network cards on all ranks");
+  EXPECT_EQ(why_no_bundles(std::vector(2, one)), "each node has one network card");
+  EXPECT_EQ(why_no_bundles(std::vector(257, named)), "257 ranks would connect 2 cards each");
+  EXPECT_TRUE(Introduction::parse(named.text())->are_named);
+  EXPECT_FALSE(Introduction::parse(found.text())->are_named);
 }
 
 }  // namespace

@@ -167,7 +167,7 @@ class Execution {
   [[nodiscard]] bool is_exposed(int channel, int message) const {
     const ChannelBinding& binding = strand_.channels[static_cast<std::size_t>(channel)];
     const auto path = static_cast<std::size_t>(pick_path_(channel, message));
-    return protocol_on(binding, binding.paths[path]) == Protocol::kDirectGet;
+    return protocol_on(binding, binding.paths[path].kind) == Protocol::kDirectGet;
   }
 
   // Of the lane's burst, the tiles in which the channel has messages.

@@ -195,8 +195,9 @@ _OPTIONS = (
     click.option(
         "--paths",
         metavar="NAMES",
-        help="Only this path: shm or cma; or both: shm,cma (see SENNIT_PATH_POLICY). GPUs: nvlink, "
-        "device (ranks of one GPU) or host; or one of them and host.",
+        help="Only this path: shm or cma; or both: shm,cma (see SENNIT_PATH_POLICY). Between nodes "
+        "cards: rail/0,rail/1. GPUs: nvlink, device (ranks of one GPU) or host; or one of them "
+        "and host.",
     ),
     click.option(
         "--share",

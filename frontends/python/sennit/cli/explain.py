@@ -43,7 +43,11 @@ _MARK = ">"
     help="Default: one for each GPU of a node, or 2 host ranks.",
 )
 @click.option("--ranks-per-gpu", type=click.IntRange(min=1), help="Default: 1.")
-@click.option("--path", metavar="PATH", help="GPU ranks: of the call, such as host.")
+@click.option(
+    "--path",
+    metavar="PATH",
+    help="GPU ranks: of the call, such as host. Nodes: cards of messages, such as rail/0+rail/1.",
+)
 @click.option("--codec", metavar="CODEC", help="GPU ranks: what this codec gains, of float32.")
 @click.option("--root", type=click.IntRange(min=0), help="Root of a rooted collective.")
 @click.option(
@@ -85,7 +89,7 @@ def _explain_host(
 ) -> dict[str, Any]:
     if any(options[name] for name in ("root", "ranks_per_gpu", "path", "codec")):
         raise click.UsageError(
-            "--root, --ranks-per-gpu, --path and --codec are for GPU ranks of a described machine: "
+            "--root, --ranks-per-gpu, --path and --codec are for ranks of a described machine: "
             "name a --machine (`sennit machine --list`)"
         )
     text = None if table is None else read_text(table)

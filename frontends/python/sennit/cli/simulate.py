@@ -57,8 +57,9 @@ _SAID_BY_A_SCHEDULE = ("algorithm", "ranks", "root", "radix", "groups")
 @click.option("--tile", callback=parse_size, help="Bytes of a tile; default: by model.")
 @click.option(
     "--path",
-    help="For every channel that can take it: nvlink, device, pcie, host, rail, ... As GPU ranks "
-    "have it: nvlink+host:N or device+host:N, N percent through host memory.",
+    help="For every channel that can take it: nvlink, device, pcie, host, rail, ..., or cards of "
+    "nodes: rail/0+rail/1. As GPU ranks have it: nvlink+host:N or device+host:N, N percent through "
+    "host memory.",
 )
 @click.option(
     "--protocol",

@@ -31,8 +31,8 @@ class CallOptions:
     Attributes:
         algorithm: A name of docs/algorithms.md (`sennit algorithms`), such as "ring".
         schedule: A schedule of one's own (docs/own_schedules.md), in place of an algorithm.
-        path: "shm", "cma" or both with a "+"; on GPUs "nvlink", "host",
-            "nvlink+host"; "device" in place of "nvlink" where all ranks share one GPU.
+        path: "shm", "cma" or both with a "+", between nodes "rail/0+rail/1"; on GPUs "nvlink",
+            "host", "nvlink+host"; "device" in place of "nvlink" where all ranks share one GPU.
         protocol: "slots" or "direct"; on GPUs "ll", "ll128", "slots", "direct_put", "copy_engines".
         tile_bytes: Bytes of a tile; CPU ranks only.
         reproducible: Reduce in the order of ranks.

@@ -21,7 +21,8 @@ class PlainRings final : public RingMemory {
   PlainRings(int ranks, const RingGeometry& geometry)
       : geometry_(geometry),
         words_(static_cast<std::size_t>(ranks * 2 * geometry.ports) * 2 * geometry.slots),
-        payloads_(words_.size() / 2 * geometry.slot_bytes) {}
+        payloads_(words_.size() / 2 * geometry.slot_bytes),
+        tags_(words_.size() / 2) {}
 
   [[nodiscard]] channel::Word& full(const RingName& ring, std::uint64_t position) const override {
     return words_[2 * index(ring, position)];
@@ -33,6 +34,9 @@ class PlainRings final : public RingMemory {
                                    std::uint64_t position,
                                    std::size_t /*bytes*/) const override {
     return payloads_.data() + index(ring, position) * geometry_.slot_bytes;
+  }
+  [[nodiscard]] std::uint64_t& tag(const RingName& ring, std::uint64_t position) const override {
+    return tags_[index(ring, position)];
   }
 
   [[nodiscard]] std::vector<std::byte> bytes() const {
@@ -51,6 +55,7 @@ class PlainRings final : public RingMemory {
   RingGeometry geometry_;
   mutable std::vector<channel::Word> words_;
   mutable std::vector<std::byte> payloads_;
+  mutable std::vector<std::uint64_t> tags_;
 };
 
 // `messages` on every ring from and to every other rank, of all sizes up to a slot's.
@@ -150,8 +155,13 @@ class RingTraffic {
     std::memset(memory_.payload(name, position, bytes),
                 static_cast<int>(value(options_.rank, peer, port, position)),
                 bytes);
-    rings_.publish(
-        peer, rail_to(peer), port, position, channel::full_word(position, kFingerprint), bytes);
+    rings_.publish(peer,
+                   rail_to(peer),
+                   port,
+                   {.position = position,
+                    .word = channel::full_word(position, kFingerprint),
+                    .bytes = bytes,
+                    .tag = 3 * position});
     ++position;
     return true;
   }
@@ -165,6 +175,9 @@ class RingTraffic {
     }
     const std::size_t bytes = bytes_of(position, port);
     const std::byte* const data = memory_.payload(name, position, bytes);
+    if (memory_.tag(name, position) != 3 * position) {
+      wrong_ = fmt::format("rank {}: tag of message {} from {}", options_.rank, position, peer);
+    }
     for (std::size_t i = 0; i < bytes; ++i) {
       if (data[i] != value(peer, options_.rank, port, position)) {
         wrong_ =

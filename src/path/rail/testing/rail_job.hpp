@@ -57,7 +57,7 @@ struct Job {
   }
   // Rank 0 sends a message to rank 1, whose card is cut off before it arrives.
   void lose_a_message(FakeUcx& driver) {
-    rings[0]->publish(1, 0, 0, 0, channel::full_word(0, 1), 4096);
+    rings[0]->publish(1, 0, 0, {.position = 0, .word = channel::full_word(0, 1), .bytes = 4096});
     driver.cut(sets[1]->addresses().front());
     settle();
   }
@@ -83,7 +83,10 @@ struct Job {
   // The message arrives, and its reader makes no round more.
   void pass(int writer, int reader, std::uint64_t position) {
     rings[static_cast<std::size_t>(writer)]->publish(
-        reader, 0, 0, position, channel::full_word(position, kPrint), 8);
+        reader,
+        0,
+        0,
+        {.position = position, .word = channel::full_word(position, kPrint), .bytes = 8});
     while (!is_full(reader, writer, position)) {
       rings[static_cast<std::size_t>(writer)]->progress();
       rings[static_cast<std::size_t>(reader)]->progress();
