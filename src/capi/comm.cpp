@@ -7,6 +7,7 @@
 #include "capi/joining.hpp"
 #include "comm/derive.hpp"
 #include "comm/progress_engine.hpp"
+#include "world/nodes/launcher_store.hpp"
 #include "world/nodes/unique_id.hpp"
 
 #include <fmt/ranges.h>
@@ -265,7 +266,7 @@ sennit_status_t sennit_unique_id_from_text(sennit_unique_id_t* id, const char* t
 sennit_status_t sennit_comm_init_env(sennit_comm_t* comm, const sennit_config_t* config) {
   return guard([&]() -> Status {
     SENNIT_RETURN_IF_ERROR(check_result(comm));
-    SENNIT_ASSIGN_OR_RETURN(const Identity identity, identity_from_environment());
+    SENNIT_ASSIGN_OR_RETURN(const Identity identity, identity_from_environment(&meet_by_launcher));
     return open_with_config(comm, identity, config);
   });
 }

@@ -126,9 +126,8 @@ Result<std::string> root_of(const Launcher& launcher, const VariableLookup& look
                 detail);
 }
 
-Result<Identity> read(const Launcher& launcher,
-                      const VariableLookup& lookup,
-                      std::string_view parent) {
+// Rank and size.
+Result<Identity> read_numbers(const Launcher& launcher, const VariableLookup& lookup) {
   Identity identity;
   SENNIT_ASSIGN_OR_RETURN(
       const std::int64_t size,
@@ -138,6 +137,13 @@ Result<Identity> read(const Launcher& launcher,
       parse_integer(launcher.rank, *lookup(launcher.rank), {.min = 0, .max = size - 1}));
   identity.rank = static_cast<int>(rank);
   identity.size = static_cast<int>(size);
+  return identity;
+}
+
+Result<Identity> read(const Launcher& launcher,
+                      const VariableLookup& lookup,
+                      std::string_view parent) {
+  SENNIT_ASSIGN_OR_RETURN(Identity identity, read_numbers(launcher, lookup));
   // Each part with its name and length, so that two different jobs never spell the same key.
   identity.key = launcher.name;
   std::vector<const char*> parts = launcher.job;
@@ -162,6 +168,31 @@ Result<Identity> read(const Launcher& launcher,
     identity.key += fmt::format("|SENNIT_KEY={}:{}", key->size(), *key);
   }
   return identity;
+}
+
+// What the variables say, else what the launcher brings from rank 0 to all ranks.
+Result<Identity> read_or_meet(const Launcher& launcher,
+                              const VariableLookup& lookup,
+                              std::string_view parent,
+                              const MeetByLauncher& meet) {
+  Result<Identity> identity = read(launcher, lookup, parent);
+  if (identity.ok() || identity.status().code() != Code::kInvalidUsage || !meet) {
+    return identity;
+  }
+  SENNIT_ASSIGN_OR_RETURN(Identity found, read_numbers(launcher, lookup));
+  Result<MeetingPlace> place = meet(found.rank);
+  if (!place.ok()) {
+    ErrorDetail detail = identity.status().detail();
+    detail.evidence += fmt::format("; {}", place.status().message());
+    return Status(
+        place.status().code() == Code::kJoinTimeout ? Code::kJoinTimeout : Code::kInvalidUsage,
+        fmt::format("{} ({})", identity.status().message(), place.status().message()),
+        std::move(detail));
+  }
+  found.key = std::move(place->key);
+  found.root = lookup("SENNIT_ROOT").value_or(std::move(place->root));
+  found.is_key_secret = true;
+  return found;
 }
 
 std::optional<std::string> variable(const char* name) {
@@ -192,12 +223,14 @@ Status incomplete(const std::string& what) {
 
 }  // namespace
 
-Result<Identity> identity_from(const VariableLookup& lookup, std::string_view parent) {
+Result<Identity> identity_from(const VariableLookup& lookup,
+                               std::string_view parent,
+                               const MeetByLauncher& meet) {
   std::string begun_sets;
   for (const Launcher& launcher : launchers()) {
     const std::vector<const char*> missing = missing_variables(launcher, lookup);
     if (missing.empty()) {
-      return read(launcher, lookup, parent);
+      return read_or_meet(launcher, lookup, parent, meet);
     }
     if (begun(launcher, lookup)) {
       begun_sets += fmt::format("{}of {} there is no {}",
@@ -258,9 +291,9 @@ std::string parent_process() {
 
 Result<std::string> root_from_environment() { return root_from(&variable); }
 
-Result<Identity> identity_from_environment() {
+Result<Identity> identity_from_environment(const MeetByLauncher& meet) {
   static std::atomic<std::uint64_t> call_count{0};
-  SENNIT_ASSIGN_OR_RETURN(Identity identity, identity_from(&variable, parent_process()));
+  SENNIT_ASSIGN_OR_RETURN(Identity identity, identity_from(&variable, parent_process(), meet));
   // Counted only when there is an identity, so that a failed try does not put ranks out of step.
   identity.key += fmt::format("|#{}", call_count.fetch_add(1) + 1);
   return identity;

@@ -15,7 +15,9 @@ using VariableLookup = std::function<std::optional<std::string>(const char* name
 
 // The same as identity_from_environment() without environment and counter. `parent` distinguishes
 // the jobs of a launcher that gives no job id: the ranks of one job have one parent.
-Result<Identity> identity_from(const VariableLookup& lookup, std::string_view parent);
+Result<Identity> identity_from(const VariableLookup& lookup,
+                               std::string_view parent,
+                               const MeetByLauncher& meet = {});
 
 // The hosts of rank 0 where ranks may be on several nodes: SENNIT_ROOT, else what the launcher says
 // whose set is complete. Empty: all ranks are on this node. kInvalidUsage for a launcher that has

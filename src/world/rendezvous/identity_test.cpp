@@ -101,6 +101,40 @@ TEST(Identity, ALauncherThatDoesNotSayWhereRankZeroIsNeedsSennitRoot) {
       << "each node has a parent process of its own";
 }
 
+TEST(Identity, WhatVariablesDoNotSayTheLauncherTells) {
+  const auto identity_by = [](const Variables& variables, const MeetByLauncher& meet) {
+    const auto lookup = [&](const char* name) -> std::optional<std::string> {
+      const auto found = variables.find(name);
+      return found == variables.end() ? std::nullopt : std::optional(found->second);
+    };
+    return identity_from(lookup, "10:20", meet);
+  };
+  const auto meet = [](int) -> Result<MeetingPlace> { return MeetingPlace{"secret", "10.0.0.7"}; };
+  const auto nowhere = [](int) -> Result<MeetingPlace> {
+    return fail(Code::kUnsupported, "no way is known");
+  };
+  const Variables hydra = with(kHydra, {{"MPI_LOCALNRANKS", "2"}});
+  for (const Variables& variables :
+       {with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}), hydra}) {
+    const Result<Identity> identity = identity_by(variables, meet);
+    ASSERT_TRUE(identity.ok()) << identity.status().message();
+    EXPECT_EQ(identity->key, "secret");
+    EXPECT_EQ(identity->root, "10.0.0.7");
+    EXPECT_TRUE(identity->is_key_secret);
+    EXPECT_EQ(identity->size, 4);
+    const Status failed = identity_by(variables, nowhere).status();
+    EXPECT_EQ(failed.code(), Code::kInvalidUsage);
+    EXPECT_NE(failed.message().find("set SENNIT_ROOT"), std::string::npos) << failed.message();
+    EXPECT_NE(failed.message().find("no way is known"), std::string::npos) << failed.message();
+  }
+  EXPECT_EQ(identity_by(with(hydra, {{"SENNIT_ROOT", "node8"}}), meet)->root, "node8");
+  // Who has said all is not asked.
+  for (const Variables& variables :
+       {kHydra, with(hydra, {{"SENNIT_ROOT", "node8"}, {"SENNIT_KEY", "job"}})}) {
+    EXPECT_TRUE(identity_by(variables, nowhere).ok());
+  }
+}
+
 TEST(Identity, TheFirstHostOfAListIsFound) {
   EXPECT_EQ(first_host("node7"), "node7");
   EXPECT_EQ(first_host("node7,node8"), "node7");

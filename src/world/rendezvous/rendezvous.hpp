@@ -40,11 +40,20 @@ struct Identity {
   bool is_key_secret = false;  // nobody else can know or guess it
 };
 
+// Where the ranks of a job on several nodes meet, and a key that nobody else knows.
+struct MeetingPlace {
+  std::string key;
+  std::string root;  // as in Identity
+};
+// What a launcher brings from rank 0 to all ranks.
+using MeetByLauncher = std::function<Result<MeetingPlace>(int rank)>;
+
 // From the first complete set of variables: SENNIT_*, torchrun's, Open MPI's, hydra's, Slurm's. The
 // n-th successful call of a process adds n to the key, so that several communicators stay separate.
 // kInvalidUsage lists what was looked for when no set is complete, or when SENNIT_* is begun and
 // not complete; kInvalidArgument names the variable of the chosen set that does not parse.
-Result<Identity> identity_from_environment();
+// `meet`: how ranks of several nodes meet if the variables do not say where rank 0 is.
+Result<Identity> identity_from_environment(const MeetByLauncher& meet = {});
 
 // Of the same variables, for ranks that have an identity of their own.
 Result<std::string> root_from_environment();
