@@ -71,7 +71,9 @@ std::string obstacle(std::span<const Facts> facts, bool takes_nodes) {
     return "different versions of the library";
   }
   if (differ(&Facts::settings)) {
-    return "different values of SENNIT_MPI_AFTER, SENNIT_MPI_NODES or SENNIT_MPI_PASS";
+    return "different values of SENNIT_MPI_AFTER, SENNIT_MPI_NODES or SENNIT_MPI_PASS, or "
+           "SENNIT_CODEC on "
+           "some alone";
   }
   if (!takes_nodes && differ(&Facts::boot)) {
     return "several nodes";

@@ -326,8 +326,21 @@ class Blocks {
     is_plain_ = is_plain_ && block.is_plain();
     ++size_;
   }
-  // All blocks are there, and lie where the program has them.
-  void settle() { is_plain_ ? settle_plain() : settle_packed(); }
+  // counts() and displacements() are to be in these values; of bytes that is so anyway.
+  void count_in(const Values& values) { value_bytes_ = values.bytes; }
+  // All blocks are there, and lie where the program has them. The library takes displacements in
+  // values: blocks that lie between those are packed.
+  void settle() {
+    if (is_plain_) {
+      settle_plain();
+      is_plain_ = std::all_of(displacements_.begin(),
+                              displacements_.begin() + size_,
+                              [&](auto one) { return one % value_bytes_ == 0; });
+    }
+    if (!is_plain_) {
+      settle_packed();
+    }
+  }
   // All blocks are there; their bytes are read now.
   void settle_and_pack() {
     settle();
@@ -368,8 +381,10 @@ class Blocks {
 
   [[nodiscard]] int code() const { return code_; }
   [[nodiscard]] std::byte* data() const { return data_; }
-  [[nodiscard]] const std::size_t* counts() const { return counts_.data(); }
-  [[nodiscard]] const std::size_t* displacements() const { return displacements_.data(); }
+  [[nodiscard]] const std::size_t* counts() { return in_values(counts_, value_counts_); }
+  [[nodiscard]] const std::size_t* displacements() {
+    return in_values(displacements_, value_displacements_);
+  }
   [[nodiscard]] std::byte* block(int rank) const {
     return data_ + displacements_[static_cast<std::size_t>(rank)];
   }
@@ -407,6 +422,17 @@ class Blocks {
   }
 
  private:
+  using Lengths = std::array<std::size_t, kMostRanks>;
+
+  const std::size_t* in_values(const Lengths& bytes, Lengths& values) const {
+    if (value_bytes_ == 1) {
+      return bytes.data();
+    }
+    std::transform(bytes.begin(), bytes.begin() + size_, values.begin(), [&](std::size_t one) {
+      return one / value_bytes_;
+    });
+    return values.data();
+  }
   void settle_plain() {
     constexpr std::uintptr_t kNone = std::numeric_limits<std::uintptr_t>::max();
     std::uintptr_t first = kNone;
@@ -424,6 +450,7 @@ class Blocks {
     }
   }
   void settle_packed() {
+    span_ = 0;
     for (std::size_t i = 0; i < size_; ++i) {
       displacements_[i] = span_;
       span_ += counts_[i];
@@ -440,9 +467,12 @@ class Blocks {
   std::byte* data_ = nullptr;
   std::size_t span_ = 0;
   Memory memory_;
+  std::size_t value_bytes_ = 1;
   std::array<Elements<Abi>, kMostRanks> elements_;
-  std::array<std::size_t, kMostRanks> counts_;
-  std::array<std::size_t, kMostRanks> displacements_;
+  Lengths counts_;
+  Lengths displacements_;
+  Lengths value_counts_;
+  Lengths value_displacements_;
 };
 
 }  // namespace sennit_mpi

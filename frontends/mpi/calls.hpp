@@ -9,6 +9,7 @@
 #include "front.hpp"
 #include "narrowed.hpp"
 #include "shadows.hpp"
+#include "values.hpp"
 
 #include <algorithm>
 #include <array>
@@ -272,6 +273,11 @@ class Calls {
     const Layout layout = count == 0 ? Layout{.is_dense = true} : datatypes().layout_of(type);
     return {buffer, static_cast<std::size_t>(count), type, layout};
   }
+  // What all ranks see that a block is; MPI says nothing of the type of one that is empty.
+  static Values values_of(const Elements<Abi>& block) {
+    const bool is_asked = front().settings.has_codecs && block.bytes() > 0;
+    return is_asked ? datatypes().values_of(block.type) : Values{};
+  }
   static Elements<Abi> in_bytes(const void* place, std::size_t bytes) {
     return {place, bytes, front().abi.byte(), {.bytes = 1, .extent = 1, .is_dense = true}};
   }
@@ -330,6 +336,9 @@ class Calls {
     return true;
   }
 
+  static Exchange ask_others(const Taken& taken,
+                             const Blocks<Abi>& input,
+                             const Blocks<Abi>& output);
   template <class Types>
   static auto prepare_exchange(const Taken& taken,
                                const void* send,

@@ -82,9 +82,9 @@ struct Member {
   int rank = 0;
   int size = 0;
   int nodes = 1;
-  int seen = 0;  // blocking collectives before it was settled
-  // Since they were last added to the share.
-  std::uint64_t calls = 0;
+  int seen = 0;             // blocking collectives before it was settled
+  bool may_wait = false;    // the call at hand
+  std::uint64_t calls = 0;  // since they were last added to the share
   std::uint64_t bytes = 0;
 
   // Calls on all ranks end with an error.
@@ -120,6 +120,7 @@ class Communicators {
       share_.pass("no communicator of this MPI_COMM_WORLD");
       return nullptr;
     }
+    member->may_wait = may_wait;
     if (!member->is_settled && may_wait) {
       settle(*member);
     }
@@ -307,20 +308,19 @@ class Communicators {
   // All ranks of the communicator are in the same of its blocking collectives.
   void settle(Member<Abi>& member) {
     const Comm comm = member.handle.load(std::memory_order_relaxed);
-    if (comm != abi_.world() && ++member.seen <= settings_.after) {
-      return;
+    if (comm == abi_.world() || ++member.seen > settings_.after) {
+      member.is_settled = true;
+      member.why = agree(member, comm);
+      log(member);
     }
-    member.is_settled = true;
-    member.why = agree(member, comm);
-    log(member);
   }
   // At level INFO, once a communicator.
   static void log(const Member<Abi>& member) {
     if (member.rank == 0) {
       const std::string who = "a communicator of " + std::to_string(member.size) + " ranks ";
-      const bool is_taken = member.engine != nullptr;
-      sennit_tool_log(
-          "mpi", (who + (is_taken ? "runs on Sennit" : "is passed on: " + member.why)).c_str());
+      const bool is_passed = member.engine == nullptr;
+      const std::string what = is_passed ? "is passed on: " + member.why : "runs on Sennit";
+      sennit_tool_log("mpi", (who + what).c_str());
     }
   }
 

@@ -8,12 +8,14 @@
 #include "abi.hpp"
 #include "functions.hpp"
 #include "handle_map.hpp"
+#include "values.hpp"
 
 #include "sennit/sennit.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -96,12 +98,22 @@ class Datatypes {
   SENNIT_MPI_ANY_OP(number, standard, symbol, kNone, SENNIT_MIN)
 #include "predefined.def"
 #undef SENNIT_MPI_ANY_OP
-    functions_.mpi.type_create_keyval(&never_copied<Type>, &nothing_to_remove, &key_, nullptr);
+    for (int* const key : {&key_, &values_key_}) {
+      functions_.mpi.type_create_keyval(&never_copied<Type>, &nothing_to_remove, key, nullptr);
+    }
   }
 
   [[nodiscard]] Layout layout_of(Type type) const {
     const Predefined* const known = types_.find(type);
     return known != nullptr ? known->layout : derived_layout(type);
+  }
+
+  // The floats that a type consists of; bytes, if it has anything else.
+  [[nodiscard]] Values values_of(Type type) const {
+    const Predefined* const part = types_.find(leaf_of(type));
+    const bool is_float =
+        part != nullptr && (part->kind == Kind::kFloat || part->kind == Kind::kComplex);
+    return is_float && part->dtype ? Values{*part->dtype, part->layout.bytes} : Values{};
   }
 
   // Nothing where one of the two is not predefined, or the library does not have the pair. All
@@ -209,12 +221,12 @@ class Datatypes {
     found.parts = parts;
     return found;
   }
-  // Of a type that was made of one other.
-  [[nodiscard]] Type part_of(Type type, const Envelope& envelope) const {
+  // What a type was made of; types among them that are not predefined have to be freed.
+  [[nodiscard]] std::vector<Type> parts_of(Type type, const Envelope& envelope) const {
     std::vector<int> integer(static_cast<std::size_t>(envelope.integers) + 1);
     std::vector<std::intptr_t> address(static_cast<std::size_t>(envelope.addresses) + 1);
     std::vector<std::int64_t> count(static_cast<std::size_t>(envelope.counts) + 1);
-    Type part{};
+    std::vector<Type> parts(static_cast<std::size_t>(envelope.parts) + 1);
     if (functions_.mpi.type_get_contents_c != nullptr) {
       functions_.mpi.type_get_contents_c(type,
                                          envelope.integers,
@@ -224,7 +236,7 @@ class Datatypes {
                                          integer.data(),
                                          address.data(),
                                          count.data(),
-                                         &part);
+                                         parts.data());
     } else {
       functions_.mpi.type_get_contents(type,
                                        static_cast<int>(envelope.integers),
@@ -232,9 +244,52 @@ class Datatypes {
                                        static_cast<int>(envelope.parts),
                                        integer.data(),
                                        address.data(),
-                                       &part);
+                                       parts.data());
     }
-    return part;
+    parts.pop_back();
+    return parts;
+  }
+  void free_part(Type part) const {
+    if (envelope_of(part).combiner != Abi::kCombinerNamed) {
+      functions_.mpi.type_free(&part);
+    }
+  }
+
+  // The one predefined type that all elements of a type have; the null type, if they differ. An
+  // attribute keeps it, as a pointer.
+  [[nodiscard]] Type leaf_of(Type type) const {
+    if (types_.find(type) != nullptr) {
+      return type;
+    }
+    const Envelope envelope = envelope_of(type);
+    if (envelope.combiner == Abi::kCombinerNamed || envelope.parts == 0) {
+      return abi_.type_null();
+    }
+    void* value = nullptr;
+    int is_set = 0;
+    functions_.mpi.type_get_attr(type, values_key_, static_cast<void*>(&value), &is_set);
+    if (is_set != 0) {
+      return from_pointer(value);
+    }
+    std::optional<Type> leaf;
+    for (const Type part : parts_of(type, envelope)) {
+      const Type own = leaf_of(part);
+      leaf = !leaf || *leaf == own ? own : abi_.type_null();
+      free_part(part);
+    }
+    functions_.mpi.type_set_attr(type, values_key_, to_pointer(*leaf));
+    return *leaf;
+  }
+  static void* to_pointer(Type type) {
+    void* value = nullptr;
+    static_assert(sizeof(type) <= sizeof(value));
+    std::memcpy(&value, &type, sizeof(type));
+    return value;
+  }
+  static Type from_pointer(void* value) {
+    Type type{};
+    std::memcpy(&type, &value, sizeof(type));
+    return type;
   }
 
   // Size and extent alone do not give the order: a struct may permute its parts. What repeats one
@@ -250,12 +305,10 @@ class Datatypes {
     if (!is_chain || envelope.parts != 1) {
       return false;
     }
-    Type part = part_of(type, envelope);
+    const Type part = parts_of(type, envelope).front();
     const bool is_dense =
         measure(type, true).is_dense && is_chain_of_dense(part) && measure(part, true).is_dense;
-    if (envelope_of(part).combiner != Abi::kCombinerNamed) {
-      functions_.mpi.type_free(&part);
-    }
+    free_part(part);
     return is_dense;
   }
 
@@ -264,6 +317,7 @@ class Datatypes {
   HandleMap<Type, Predefined, 512> types_;
   HandleMap<Op, PredefinedOp, 64> ops_;
   int key_ = 0;
+  int values_key_ = 0;
 };
 
 }  // namespace sennit_mpi

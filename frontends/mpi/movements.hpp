@@ -1,5 +1,6 @@
-// The calls that move data: in bytes, whatever the types are. Ranks may describe one block by
-// different types and counts, so none of them, and no buffer, may decide whether a call is taken.
+// The calls that move data: in bytes, whatever the types are, or as the values that all ranks see
+// there (values.hpp). Ranks may describe one block by different types and counts, so none of them,
+// and no buffer, may decide whether a call is taken.
 #pragma once
 
 #include "buffers.hpp"
@@ -71,14 +72,21 @@ auto Calls<Abi, N, D>::prepare_broadcast(
   return when(taken, is_right, known, [&] {
     const bool is_root = taken.rank == root;
     const Elements<Abi> whole = elements(buffer, count, type);
+    const Values values = values_of(whole);
     return Moving(is_root ? SendPiece<Abi>(packer(), whole) : SendPiece<Abi>(),
                   is_root ? RecvPiece<Abi>() : RecvPiece<Abi>(packer(), whole),
                   [=](auto& input, auto& output, const Runner& on, Options options) {
                     // The root's output is its input: nothing is written.
                     auto* const data =
                         is_root ? const_cast<std::byte*>(input.data()) : output.data();
-                    return sennit_broadcast(
-                        data, data, whole.bytes(), SENNIT_UINT8, root, on.comm, on.stream, options);
+                    return sennit_broadcast(data,
+                                            data,
+                                            values.count(whole.bytes()),
+                                            values.dtype,
+                                            root,
+                                            on.comm,
+                                            on.stream,
+                                            options);
                   });
   });
 }
@@ -98,6 +106,7 @@ auto Calls<Abi, N, D>::prepare_all_gather(const Taken& taken,
   const auto known = [&] { return all_blocks(taken, elements(recv, recv_count, recv_type)); };
   return when(taken, is_right, known, [&] {
     const std::int64_t count = recv_count;
+    const Values values = values_of(elements(recv, recv_count, recv_type));
     SendPiece<Abi> input(packer(),
                          in_place ? elements_at(recv, taken.rank * count, count, recv_type)
                                   : elements(send, send_count, send_type));
@@ -108,9 +117,14 @@ auto Calls<Abi, N, D>::prepare_all_gather(const Taken& taken,
     return Moving(
         std::move(input),
         std::move(output),
-        [](auto& in, auto& out, const Runner& on, Options options) {
-          return sennit_all_gather(
-              in.data(), out.data(), in.bytes(), SENNIT_UINT8, on.comm, on.stream, options);
+        [values](auto& in, auto& out, const Runner& on, Options options) {
+          return sennit_all_gather(in.data(),
+                                   out.data(),
+                                   values.count(in.bytes()),
+                                   values.dtype,
+                                   on.comm,
+                                   on.stream,
+                                   options);
         },
         sent,
         received);
@@ -140,6 +154,9 @@ auto Calls<Abi, N, D>::prepare_all_gather_v(const Taken& taken,
   return when(taken, is_right, known, [&] {
     Blocks<Abi> output(packer());
     add_blocks(output, recv, recv_counts, recv_displacements, recv_type, taken);
+    const N longest = *std::max_element(recv_counts, recv_counts + taken.size);
+    const Values values = values_of(elements(recv, longest, recv_type));
+    output.count_in(values);
     output.settle();
     SendPiece<Abi> input(
         packer(), in_place ? output.elements(taken.rank) : elements(send, send_count, send_type));
@@ -149,13 +166,13 @@ auto Calls<Abi, N, D>::prepare_all_gather_v(const Taken& taken,
     return Moving(
         std::move(input),
         std::move(output),
-        [](auto& in, auto& out, const Runner& on, Options options) {
+        [values](auto& in, auto& out, const Runner& on, Options options) {
           return sennit_all_gather_v(in.data(),
-                                     in.bytes(),
+                                     values.count(in.bytes()),
                                      out.data(),
                                      out.counts(),
                                      out.displacements(),
-                                     SENNIT_UINT8,
+                                     values.dtype,
                                      on.comm,
                                      on.stream,
                                      options);
@@ -180,6 +197,7 @@ auto Calls<Abi, N, D>::prepare_all_to_all(const Taken& taken,
   const auto known = [&] { return all_blocks(taken, elements(recv, recv_count, recv_type)); };
   return when(taken, is_right, known, [&] {
     const std::int64_t ranks = taken.size;
+    const Values values = values_of(elements(recv, recv_count, recv_type));
     SendPiece<Abi> input(packer(),
                          in_place ? elements(recv, ranks * recv_count, recv_type)
                                   : elements(send, ranks * send_count, send_type));
@@ -190,107 +208,13 @@ auto Calls<Abi, N, D>::prepare_all_to_all(const Taken& taken,
     return Moving(
         std::move(input),
         std::move(output),
-        [sent](auto& in, auto& out, const Runner& on, Options options) {
+        [sent, values](auto& in, auto& out, const Runner& on, Options options) {
           return sennit_all_to_all(
-              in.data(), out.data(), sent, SENNIT_UINT8, on.comm, on.stream, options);
+              in.data(), out.data(), values.count(sent), values.dtype, on.comm, on.stream, options);
         },
         sent,
         received);
   });
-}
-
-// Alltoallv and Alltoallw. In place, what is sent are the blocks that are received.
-template <class Abi, class N, class D>
-template <class Types>
-auto Calls<Abi, N, D>::prepare_exchange(const Taken& taken,
-                                        const void* send,
-                                        const N* send_counts,
-                                        const D* send_displacements,
-                                        Types send_types,
-                                        void* recv,
-                                        const N* recv_counts,
-                                        const D* recv_displacements,
-                                        Types recv_types) {
-  const bool in_place = is_in_place(send);
-  const bool is_right =
-      are_valid(recv, recv_counts, recv_displacements, recv_types, taken) &&
-      (in_place || are_valid(send, send_counts, send_displacements, send_types, taken));
-  return when(taken, is_right, not_known_to_all, [&] {
-    Blocks<Abi> input(packer());
-    Blocks<Abi> output(packer());
-    add_blocks(output, recv, recv_counts, recv_displacements, recv_types, taken);
-    output.settle();
-    if (in_place) {
-      add_blocks(input, recv, recv_counts, recv_displacements, recv_types, taken);
-    } else {
-      add_blocks(input, send, send_counts, send_displacements, send_types, taken);
-    }
-    input.settle_and_pack();
-    input.keep_off(output.range());
-    const std::size_t sent = input.bytes_of(taken.rank);
-    const std::size_t received = output.bytes_of(taken.rank);
-    return Moving(
-        std::move(input),
-        std::move(output),
-        [](auto& in, auto& out, const Runner& on, Options options) {
-          return sennit_all_to_all_v(in.data(),
-                                     in.counts(),
-                                     in.displacements(),
-                                     out.data(),
-                                     out.counts(),
-                                     out.displacements(),
-                                     SENNIT_UINT8,
-                                     on.comm,
-                                     on.stream,
-                                     options);
-        },
-        sent,
-        received);
-  });
-}
-
-template <class Abi, class N, class D>
-auto Calls<Abi, N, D>::prepare_all_to_all_v(const Taken& taken,
-                                            const void* send,
-                                            const N* send_counts,
-                                            const D* send_displacements,
-                                            Type send_type,
-                                            void* recv,
-                                            const N* recv_counts,
-                                            const D* recv_displacements,
-                                            Type recv_type,
-                                            Comm /*comm*/) {
-  return prepare_exchange(taken,
-                          send,
-                          send_counts,
-                          send_displacements,
-                          send_type,
-                          recv,
-                          recv_counts,
-                          recv_displacements,
-                          recv_type);
-}
-
-template <class Abi, class N, class D>
-auto Calls<Abi, N, D>::prepare_all_to_all_w(const Taken& taken,
-                                            const void* send,
-                                            const N* send_counts,
-                                            const D* send_displacements,
-                                            const Type* send_types,
-                                            void* recv,
-                                            const N* recv_counts,
-                                            const D* recv_displacements,
-                                            const Type* recv_types,
-                                            Comm /*comm*/) {
-  return prepare_exchange(taken,
-                          send,
-                          send_counts,
-                          send_displacements,
-                          send_types,
-                          recv,
-                          recv_counts,
-                          recv_displacements,
-                          recv_types);
 }
 
 template <class Abi, class N, class D>
@@ -308,12 +232,12 @@ auto Calls<Abi, N, D>::prepare_gather(const Taken& taken,
   const bool is_right = is_rank(root, taken) &&
                         (!is_root || is_valid(recv, recv_count, recv_type)) &&
                         (in_place || is_valid(send, send_count, send_type));
-  const auto known = [&] {
-    return all_blocks(
-        taken,
-        is_root ? elements(recv, recv_count, recv_type) : elements(send, send_count, send_type));
+  const auto block = [&] {
+    return is_root ? elements(recv, recv_count, recv_type) : elements(send, send_count, send_type);
   };
+  const auto known = [&] { return all_blocks(taken, block()); };
   return when(taken, is_right, known, [&] {
+    const Values values = values_of(block());
     const std::int64_t count = recv_count;
     SendPiece<Abi> input(packer(),
                          in_place ? elements_at(recv, root * count, count, recv_type)
@@ -330,9 +254,15 @@ auto Calls<Abi, N, D>::prepare_gather(const Taken& taken,
     return Moving(
         std::move(input),
         std::move(output),
-        [root](auto& in, auto& out, const Runner& on, Options options) {
-          return sennit_gather(
-              in.data(), out.data(), in.bytes(), SENNIT_UINT8, root, on.comm, on.stream, options);
+        [root, values](auto& in, auto& out, const Runner& on, Options options) {
+          return sennit_gather(in.data(),
+                               out.data(),
+                               values.count(in.bytes()),
+                               values.dtype,
+                               root,
+                               on.comm,
+                               on.stream,
+                               options);
         },
         sent,
         received);
@@ -404,12 +334,12 @@ auto Calls<Abi, N, D>::prepare_scatter(const Taken& taken,
   const bool is_right = is_rank(root, taken) &&
                         (!is_root || is_valid(send, send_count, send_type)) &&
                         (in_place || is_valid(recv, recv_count, recv_type));
-  const auto known = [&] {
-    return all_blocks(
-        taken,
-        is_root ? elements(send, send_count, send_type) : elements(recv, recv_count, recv_type));
+  const auto each = [&] {
+    return is_root ? elements(send, send_count, send_type) : elements(recv, recv_count, recv_type);
   };
+  const auto known = [&] { return all_blocks(taken, each()); };
   return when(taken, is_right, known, [&] {
+    const Values values = values_of(each());
     const std::int64_t ranks = taken.size;
     SendPiece<Abi> input(packer(),
                          is_root ? elements(send, ranks * send_count, send_type) : Elements<Abi>{});
@@ -426,9 +356,15 @@ auto Calls<Abi, N, D>::prepare_scatter(const Taken& taken,
     return Moving(
         std::move(input),
         std::move(output),
-        [root](auto& in, auto& out, const Runner& on, Options options) {
-          return sennit_scatter(
-              in.data(), out.data(), out.bytes(), SENNIT_UINT8, root, on.comm, on.stream, options);
+        [root, values](auto& in, auto& out, const Runner& on, Options options) {
+          return sennit_scatter(in.data(),
+                                out.data(),
+                                values.count(out.bytes()),
+                                values.dtype,
+                                root,
+                                on.comm,
+                                on.stream,
+                                options);
         },
         is_root ? block : received,
         received);

@@ -41,6 +41,7 @@ Settings Settings::from_environment() {
   settings.is_off = read_flag("SENNIT_MPI", "off", "on");
   settings.tells_share = read_flag("SENNIT_MPI_STATS", "1", "0");
   settings.takes_nodes = read_flag("SENNIT_MPI_NODES", "sennit", "mpi");
+  settings.has_codecs = !variable("SENNIT_CODEC").empty();
   if (const std::string text = variable("SENNIT_MPI_AFTER"); !text.empty()) {
     int after = -1;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), after);
@@ -63,7 +64,8 @@ Settings Settings::from_environment() {
 }
 
 std::string Settings::shared() const {
-  std::string text = "after=" + std::to_string(after) + (takes_nodes ? " nodes" : "") + " pass=";
+  std::string text = "after=" + std::to_string(after) + (takes_nodes ? " nodes" : "") +
+                     (has_codecs ? " codecs" : "") + " pass=";
   for (const bool is_passed : passed) {
     text += is_passed ? '1' : '0';
   }

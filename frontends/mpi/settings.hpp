@@ -19,6 +19,7 @@ struct Settings {
   bool is_off = false;                // every call goes straight to the MPI
   bool tells_share = false;           // what was taken and what was passed on, at the end
   bool takes_nodes = false;           // communicators on several nodes run on the library
+  bool has_codecs = false;            // there are rules for codecs
   int after = 2;                      // blocking collectives that are passed on before an engine
   std::array<bool, kCalls> passed{};  // calls that are always passed on
 

@@ -3,6 +3,7 @@
 
 #include "calls.hpp"
 #include "device_roles.hpp"
+#include "exchanges.hpp"
 #include "front.hpp"
 #include "movements.hpp"
 #include "neighbour_calls.hpp"

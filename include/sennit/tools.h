@@ -200,6 +200,14 @@ SENNIT_API void sennit_tool_count(
     const char* call, size_t bytes, double seconds, const char* why, sennit_comm_t comm);
 /* For front ends: on how many nodes the ranks are (docs/nodes.md). */
 SENNIT_API sennit_status_t sennit_tool_nodes(sennit_comm_t comm, int* nodes);
+/* For front ends: the codec that the communicator's rules (docs/codecs.md) give a collective, such
+ * as "all_to_all", of a vector or part of so many bytes: a name that stays valid; NULL: none, also
+ * where the codec does not take the type. */
+SENNIT_API sennit_status_t sennit_tool_codec_by_rule(sennit_comm_t comm,
+                                                     const char* collective,
+                                                     size_t bytes,
+                                                     sennit_dtype_t dtype,
+                                                     const char** codec);
 /* For front ends: calls act(argument) with the communicator's CUDA device as the current device. */
 SENNIT_API sennit_status_t sennit_tool_on_device(sennit_comm_t comm,
                                                  void (*act)(void*),

@@ -1,9 +1,12 @@
-// The functions of tools.h that encode and decode values.
+// The functions of tools.h for codecs.
 #include "capi/guard.hpp"
+#include "capi/handles.hpp"
 #include "capi/respond.hpp"
 #include "codec/codec.hpp"
+#include "codec/codec_rules.hpp"
 #include "sennit/tools.h"
 
+#include <cstdint>
 #include <span>
 #include <utility>
 
@@ -94,6 +97,25 @@ Status decode_from(const char* codec_name,
   return decode(codec, dtype, coded, values, count);
 }
 
+Status find_by_rule(sennit_comm_t comm,
+                    const char* collective,
+                    std::size_t bytes,
+                    sennit_dtype_t dtype_value,
+                    const char** codec) {
+  SENNIT_RETURN_IF_ERROR(check_comm(comm));
+  if (collective == nullptr || codec == nullptr) {
+    return fail(Code::kInvalidArgument, "collective or codec is NULL, expected a name and a place");
+  }
+  SENNIT_ASSIGN_OR_RETURN(const Collective named, parse_collective(collective));
+  SENNIT_ASSIGN_OR_RETURN(const Dtype dtype, dtype_from_value(dtype_value));
+  const CommConfig& config = comm->comm->config();
+  SENNIT_ASSIGN_OR_RETURN(const CodecRules rules, CodecRules::parse(config.codec));
+  const auto found = rules.find(config.name, named, static_cast<std::int64_t>(bytes));
+  // A literal, which ends in a zero.
+  *codec = found && takes(*found, dtype) ? name(*found).data() : nullptr;
+  return {};
+}
+
 }  // namespace
 }  // namespace sennit
 
@@ -124,4 +146,12 @@ sennit_status_t sennit_tool_decode(const char* codec,
     const std::span given(static_cast<const unsigned char*>(coded), coded_bytes);
     return sennit::decode_from(codec, dtype, given, values, count);
   });
+}
+
+sennit_status_t sennit_tool_codec_by_rule(sennit_comm_t comm,
+                                          const char* collective,
+                                          size_t bytes,
+                                          sennit_dtype_t dtype,
+                                          const char** codec) {
+  return sennit::guard([&] { return sennit::find_by_rule(comm, collective, bytes, dtype, codec); });
 }

@@ -30,6 +30,24 @@ CASES = (
     "values",
 )
 """Files of the program of cases, tests/mpi/program.c."""
+ROUNDED = (
+    "alltoall",
+    "alltoall_of_pairs",
+    "allgather",
+    "allgatherv",
+    "alltoallv",
+    "alltoallw",
+    "gather",
+    "scatter",
+)
+EXACT = (
+    "alltoall_of_ints",
+    "alltoall_own",
+    "alltoallw_of_several_types",
+    "bcast",
+    "ialltoallv",
+)
+"""Calls of tests/mpi/codecs.c by what a codec for all of them does to their values."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +67,10 @@ class Installed:
     def compile_cases(self, *words: str | Path) -> None:
         """The program of cases, as "program"."""
         self.compile("program", *(HERE / f"{name}.c" for name in CASES), *words, "-lpthread")
+
+    def compile_codecs(self) -> Path:
+        """The program whose floats may travel with a codec."""
+        return self.compile("codecs", HERE / "codecs.c", "-lm")
 
     def start(
         self,
@@ -94,3 +116,8 @@ def share_of(run: subprocess.CompletedProcess[str]) -> tuple[int, int]:
     found = SHARE.search(run.stderr)
     assert found, run.stderr
     return int(found[1]), int(found[3])
+
+
+def kinds_of(run: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    """What tests/mpi/codecs.c says of its calls: "exact", "rounded" or "wrong"."""
+    return dict(line.split() for line in run.stdout.splitlines())

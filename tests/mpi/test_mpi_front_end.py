@@ -14,7 +14,16 @@ from pathlib import Path
 
 import pytest
 import sennit
-from installed_mpi import HERE, ROOT, Installed, installed_mpi, share_of
+from installed_mpi import (
+    EXACT,
+    HERE,
+    ROOT,
+    ROUNDED,
+    Installed,
+    installed_mpi,
+    kinds_of,
+    share_of,
+)
 from sennit.cli.rivals import mpi
 
 MPI4PY = ROOT / ".rivals" / "mpi4py"
@@ -138,6 +147,40 @@ def test_ranks_with_other_settings_are_passed_on_by_all(installed: Installed) ->
     assert "passed moves_in_place" in run.stdout
     assert share_of(run)[0] == 0
     assert "different values of SENNIT_MPI_AFTER, SENNIT_MPI_NODES or SENNIT_MPI_PASS" in run.stderr
+
+
+ALL_CODED = dict.fromkeys(ROUNDED, "rounded") | dict.fromkeys(EXACT, "exact")
+
+
+# Of three ranks one has no blocks in Alltoallv, and MPI_BYTE as their type.
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_rules_give_codecs_to_calls(installed: Installed, ranks: int) -> None:
+    program = installed.compile_codecs()
+    run = installed.start(program, ranks=ranks, environment={"SENNIT_CODEC": "q16"})
+    assert kinds_of(run) == ALL_CODED
+    exact = installed.start(program, ranks=ranks)
+    assert kinds_of(exact) == dict.fromkeys(ALL_CODED, "exact")
+
+
+def test_rules_for_sizes_see_the_largest_block(installed: Installed) -> None:
+    # A block has 16 KB; of double complex 64.
+    rules = "all_to_all>=32K=q16,broadcast=zfp:24"
+    run = installed.start(installed.compile_codecs(), environment={"SENNIT_CODEC": rules})
+    rounded = {"bcast", "alltoallw"}
+    assert kinds_of(run) == {
+        call: "rounded" if call in rounded else "exact" for call in (*ROUNDED, *EXACT)
+    }
+
+
+def test_ranks_without_the_rules_of_others_are_passed_on_by_all(installed: Installed) -> None:
+    script = (
+        "r=${PMI_RANK:-$OMPI_COMM_WORLD_RANK};"
+        '[ "$r" = 1 ] || export SENNIT_CODEC=q8; exec "$0" "$@"'
+    )
+    run = installed.start("sh", "-c", script, installed.compile_codecs())
+    assert kinds_of(run) == dict.fromkeys(ALL_CODED, "exact")
+    assert share_of(run)[0] == 0
+    assert "SENNIT_CODEC on some alone" in run.stderr
 
 
 def test_the_log_says_which_communicators_run_on_the_library(installed: Installed) -> None:

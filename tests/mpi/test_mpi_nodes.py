@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import rails
 import sennit
-from installed_mpi import Installed, installed_mpi, share_of
+from installed_mpi import EXACT, ROUNDED, Installed, installed_mpi, kinds_of, share_of
 from sennit.cli.rivals import mpi
 
 if TYPE_CHECKING:
@@ -30,15 +30,16 @@ def installed(
 
 
 def start(
-    installed: Installed, folder: Path, variables: dict[str, str]
+    installed: Installed, folder: Path, variables: dict[str, str], *program: str | Path
 ) -> subprocess.CompletedProcess[str]:
-    """The cases, with the library before the MPI."""
+    """A program, by default the cases, with the library before the MPI."""
+    program = program or (installed.folder / "program", *NAMES)
     own = {"LD_PRELOAD": str(sennit.mpi_library()), "SENNIT_MPI_STATS": "1", **variables}
     form = rails.FORMS[rails.TCP_FORMS[installed.mpi.name]]
     launcher = rails.launcher_of(form, installed.mpi, NODES, folder)
     words = [f"{name}={value}" for name, value in own.items()]
     run = subprocess.run(
-        [rails.NODES_TOOL, "run", *launcher, "env", *words, installed.folder / "program", *NAMES],
+        [rails.NODES_TOOL, "run", *launcher, "env", *words, *program],
         capture_output=True,
         text=True,
         timeout=110,
@@ -66,3 +67,12 @@ def test_all_calls_are_the_mpis_where_nobody_asked(installed: Installed, tmp_pat
     assert run.stdout.count("passed ") == len(NAMES)
     assert share_of(run)[0] == 0
     assert "several network namespaces" in run.stderr
+
+
+def test_rules_give_codecs_to_calls_between_nodes(installed: Installed, tmp_path: Path) -> None:
+    variables = {"SENNIT_MPI_NODES": "sennit", "SENNIT_CODEC": "q16"}
+    # Enough values for calls to run on the library, also Alltoallv, whose ranks ask each other.
+    run = start(installed, tmp_path, variables, installed.compile_codecs(), "32768")
+    if "install UCX" in run.stderr:
+        pytest.skip("ucx: it cannot be opened")
+    assert kinds_of(run) == dict.fromkeys(ROUNDED, "rounded") | dict.fromkeys(EXACT, "exact")
