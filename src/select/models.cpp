@@ -151,15 +151,56 @@ int multi_rail_best_segments(const MultiRailModel& model, double bytes, int most
   return best;
 }
 
+namespace {
+
+// Of one message: seconds in each of its stages.
+struct CompressedStages {
+  CompressedStages(const CompressionModel& model, double bytes)
+      : wire_bytes(bytes * model.rate / kPlainBits),
+        codec(model.rate < kPlainBits ? bytes / model.codec_bytes_per_s : 0),
+        pcie(model.pcie.message(wire_bytes)),
+        network(model.network.message(wire_bytes)) {}
+
+  static constexpr double kPlainBits = 32;
+  double wire_bytes;
+  double codec;
+  double pcie;
+  double network;
+};
+
+}  // namespace
+
 double compressed_message(const CompressionModel& model, double bytes, int streams) {
-  constexpr double kPlainBits = 32;
-  const double part = bytes / streams;
-  const double wire = part * model.rate / kPlainBits;
-  const double codec = model.rate < kPlainBits ? part / model.codec_bytes_per_s : 0;
-  const double pcie = model.pcie.message(wire);
-  const double network = model.network.message(wire);
+  const CompressedStages part(model, bytes / streams);
   // The first part passes all stages; then the slowest stage decides.
-  return 2 * codec + 2 * pcie + network + (streams - 1) * std::max({codec, pcie, network});
+  return 2 * part.codec + 2 * part.pcie + part.network +
+         (streams - 1) * std::max({part.codec, part.pcie, part.network});
+}
+
+double compressed_exchange(const CompressionModel& model, const CompressedExchange& exchange) {
+  const CompressedStages message(model, exchange.bytes);
+  const int others = exchange.local + exchange.remote - 1;
+  return 2 * message.codec + 2 * message.pcie + message.network +
+         std::max({others * message.codec,
+                   others * message.pcie,
+                   (exchange.remote - 1) * message.network});
+}
+
+double compressed_scatter(const CompressionModel& model,
+                          const CompressedExchange& exchange,
+                          const LinkModel& local) {
+  const CompressedStages message(model, exchange.bytes);
+  return (exchange.local + exchange.remote) * 2 * message.codec +
+         std::max(exchange.remote * message.network,
+                  exchange.local * local.message(message.wire_bytes));
+}
+
+double compressed_pairs(const CompressionModel& model,
+                        const CompressedExchange& exchange,
+                        const LinkModel& local) {
+  const CompressedStages message(model, exchange.bytes);
+  return (exchange.local + exchange.remote) * 2 * message.codec +
+         exchange.remote * message.network + exchange.local * local.message(message.wire_bytes);
 }
 
 namespace {

@@ -96,6 +96,24 @@ struct CompressionModel {
 // One message: encode, D2H, network, H2D, decode, each of the five pipelined over `streams` parts.
 double compressed_message(const CompressionModel& model, double bytes, int streams);
 
+// What one GPU sends in an all-to-all: messages of `bytes` to GPUs of its node and to others.
+struct CompressedExchange {
+  int local = 0;
+  int remote = 0;
+  double bytes = 0;
+};
+// Compressed by the collective: all pass through the host, and the stages of all messages overlap.
+double compressed_exchange(const CompressionModel& model, const CompressedExchange& exchange);
+// Each message is compressed by itself before it is sent from GPU to GPU: no codec overlaps another
+// one, or a wire. `local` is what joins the GPUs of a node.
+double compressed_scatter(const CompressionModel& model,
+                          const CompressedExchange& exchange,
+                          const LinkModel& local);
+// The same in rounds of pairs, so that messages within the node do not overlap the others.
+double compressed_pairs(const CompressionModel& model,
+                        const CompressedExchange& exchange,
+                        const LinkModel& local);
+
 // ---- All-reduce of ranks that share a GPU (paper 5: Faraji et al. 2015)
 
 // All copy into the leader's buffer, over the device or through the host; the leader reduces; all

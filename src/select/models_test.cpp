@@ -115,6 +115,19 @@ TEST(Models, CompressionShrinksTheWireAndCostsTheCodec) {
   EXPECT_NEAR(compressed_message(model, 10e6, 1000), 0.5e-3, 2e-6);
 }
 
+// 3 messages of 10 MB at half the bits: 0.1 ms of codec each way, 0.5 ms of PCIe, 1 ms of network.
+TEST(Models, CompressionByTheCollectiveOverlapsWhatSingleMessagesCannot) {
+  const CompressionModel model{.pcie = {.start_s = 0, .bytes_per_s = 10e9},
+                               .network = {.start_s = 0, .bytes_per_s = 5e9},
+                               .codec_bytes_per_s = 100e9,
+                               .rate = 16};
+  const CompressedExchange exchange{.local = 1, .remote = 2, .bytes = 10e6};
+  const LinkModel local{.start_s = 0, .bytes_per_s = 50e9};
+  EXPECT_DOUBLE_EQ(compressed_exchange(model, exchange), 0.2e-3 + 1e-3 + 1e-3 + 1e-3);
+  EXPECT_DOUBLE_EQ(compressed_scatter(model, exchange, local), 0.6e-3 + 2e-3);
+  EXPECT_DOUBLE_EQ(compressed_pairs(model, exchange, local), 0.6e-3 + 2e-3 + 0.1e-3);
+}
+
 TEST(Models, BoundsAreThoseOfThePorts) {
   EXPECT_DOUBLE_EQ(bound_all_reduce(100e9, 4, 1e9), 15e-3);
   EXPECT_DOUBLE_EQ(bound_exchange(100e9, 4, 1e9), 7.5e-3);

@@ -52,6 +52,8 @@ std::string_view name(How how) {
       return "simulated";
     case How::kModel:
       return "model";
+    case How::kCoded:
+      return "coded";
   }
   return "?";
 }

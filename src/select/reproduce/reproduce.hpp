@@ -17,7 +17,11 @@
 
 namespace sennit {
 
-enum class How : std::uint8_t { kSimulated, kModel };
+enum class How : std::uint8_t {
+  kSimulated,
+  kModel,
+  kCoded,  // values went through the codec
+};
 
 enum class Verdict : std::uint8_t {
   kReproduced,  // within the row's tolerance
