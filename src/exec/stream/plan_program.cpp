@@ -23,8 +23,7 @@ bool is_straight(const Strand& strand) {
     const ChannelBinding& binding = strand.channels[c];
     const bool is_staged = binding.protocol == Protocol::kSlots &&
                            !is_stored_whole(*strand.schedule, static_cast<int>(c));
-    const bool is_put = binding.paths.size() == 1 &&
-                        info(binding.paths.front().kind).single_copy &&
+    const bool is_put = binding.paths.size() == 1 && info(binding.paths.front().kind).single_copy &&
                         (is_direct(binding.protocol) || is_staged);
     if (!is_put && !(reduces && is_through_host(binding))) {
       return false;
