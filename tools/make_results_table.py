@@ -26,6 +26,7 @@ OVERLAP = ROOT / "docs/overlap.md"
 OVERLAP_BEGIN, OVERLAP_END = "<!-- overlap -->\n", "<!-- /overlap -->"
 CODECS = ROOT / "docs/codecs.md"
 CODECS_BEGIN, CODECS_END = "<!-- codecs -->\n", "<!-- /codecs -->"
+PROGRAMS_BEGIN, PROGRAMS_END = "<!-- mpi programs -->\n", "<!-- /mpi programs -->"
 NODES = ROOT / "docs/nodes.md"
 NODES_BEGIN, NODES_END = "<!-- rails -->\n", "<!-- /rails -->"
 NODES_GPU_BEGIN, NODES_GPU_END = "<!-- rails of gpus -->\n", "<!-- /rails of gpus -->"
@@ -39,6 +40,7 @@ Renewed = Callable[[str], str]
 
 README_RUN = "host-2-cores"
 CODEC_RUN = "host-2-cores-codecs"
+CODEC_PROGRAMS_RUN = "codec-applications-mpi"
 OVERLAP_RUNS = ("overlap-2gpu", "overlap-4gpu")
 OVERLAP_SIZES = [size << 20 for size in (1, 16, 32, 64, 256)]
 GPU_RUNS = ("gpu-h200x4", "gpu-h200x2")
@@ -308,8 +310,27 @@ def codec_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def codec_programs_table() -> str:
+    """A line a program and rate of a card: the MPI's time over ours, and the error, by codec."""
+    document = result_files.read(CODEC_PROGRAMS_RUN)
+    rows = {(row["program"], row["mbit"], row["codec"]): row for row in document["rows"]}
+    names = dict.fromkeys(codec for _, _, codec in rows)
+    heads = ["no codec" if name == "none" else f"`{name}`" for name in names]
+    lines = [f"| | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
+    for program, mbit in dict.fromkeys((program, mbit) for program, mbit, _ in rows):
+        its = [rows.get((program, mbit, name)) for name in names]
+        cells = [f"{row['ratio']:.2f}, {number(row['error'])}" if row else "" for row in its]
+        lines.append(f"| {program}, {mbit / 1e3:g} Gbit/s | {' | '.join(cells)} |")
+    lines.append(
+        f"\n{machine_name(document['machine'])}, commit {document['commit']}, "
+        f"{document['date'][:10]} ([file](../bench/results/current/{CODEC_PROGRAMS_RUN}.json))."
+    )
+    return "\n".join(lines) + "\n"
+
+
 def codecs(text: str) -> str:
-    """The page on codecs, with its table."""
+    """The page on codecs, with its tables."""
+    text = between(text, PROGRAMS_BEGIN, codec_programs_table(), PROGRAMS_END)
     return between(text, CODECS_BEGIN, codec_table(), CODECS_END)
 
 
