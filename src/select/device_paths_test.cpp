@@ -32,7 +32,7 @@ Plan plan_of(const DeviceChoice& choice, int ranks, const DeviceFacts& facts) {
 
 std::int64_t channels_over(const Plan& plan, PathKind path) {
   return std::ranges::count(
-      plan.strands.front().channels, std::vector{path}, &ChannelBinding::paths);
+      plan.strands.front().channels, std::vector<Path>{path}, &ChannelBinding::paths);
 }
 
 TEST(DevicePaths, RanksOfOneGpuHavePathDevice) {
