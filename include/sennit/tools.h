@@ -100,7 +100,8 @@ SENNIT_API sennit_status_t sennit_tool_simulate(const char* request, char** answ
  *     "candidates": [{"algorithm", "tile_bytes", "predicted_seconds", "busiest_link",
  *                     "busiest_use"}],
  *     "refused": [{"algorithm", "why"}],
- *     "gpu_ranks": {"algorithm", "protocol", "host_share": percent, "predicted_seconds", "reason"}}
+ *     "gpu_ranks": {"algorithm", "protocol", "paths": [name], "host_share": percent,
+ *                   "predicted_seconds", "reason"}}
  * "gpu_ranks": what GPU ranks would choose, if NVLink joins the GPUs of one host; "choice" and
  * "reason" are theirs then. Null otherwise. */
 SENNIT_API sennit_status_t sennit_tool_explain(const char* request, char** answer);

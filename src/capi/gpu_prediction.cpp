@@ -5,6 +5,8 @@
 #include "sim/simulate.hpp"
 
 #include <array>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace sennit {
@@ -20,6 +22,18 @@ constexpr std::array kCodedBytes = {std::int64_t{64} << 10,
                                     std::int64_t{256} << 20};
 
 }  // namespace
+
+Json paths_form(const Plan& plan) {
+  std::set<std::string> paths;
+  for (const Strand& strand : plan.strands) {
+    for (const ChannelBinding& channel : strand.channels) {
+      for (const Path& path : channel.paths) {
+        paths.insert(text_of(path));
+      }
+    }
+  }
+  return paths;
+}
 
 std::optional<GpuPrediction> GpuPrediction::of(const MachinePlanRequest& wanted,
                                                const std::string& path,
@@ -37,6 +51,7 @@ Result<Json> GpuPrediction::form() const {
   const auto seconds = predict(wanted_.bytes);
   return Json{{"algorithm", made.choice.algorithm->name},
               {"protocol", name(made.choice.protocol)},
+              {"paths", paths_form(made.plan)},
               {"host_share", made.choice.host_share},
               {"predicted_seconds", seconds.ok() ? Json(*seconds) : Json()},
               {"reason",

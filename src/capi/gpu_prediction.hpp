@@ -15,6 +15,9 @@
 
 namespace sennit {
 
+// The names of the paths of all channels.
+Json paths_form(const Plan& plan);
+
 class GpuPrediction {
  public:
   // None for machines that the rules of GPU ranks do not speak of. The arguments outlive it.

@@ -185,18 +185,6 @@ Json links_form(const Simulation& run) {
   return rows;
 }
 
-Json paths_form(const Plan& plan) {
-  std::set<std::string> paths;
-  for (const Strand& strand : plan.strands) {
-    for (const ChannelBinding& channel : strand.channels) {
-      for (const Path& path : channel.paths) {
-        paths.insert(text_of(path));
-      }
-    }
-  }
-  return paths;
-}
-
 Json strands_form(const Plan& plan) {
   Json rows = Json::array();
   for (const Strand& strand : plan.strands) {

@@ -125,6 +125,11 @@ TEST(SimulateTool, TellsPathDeviceFromNvlink) {
                            R"("path": "device+host:0", "mps": false)");
   EXPECT_EQ(in_turn["strands"][0]["protocols"], Json::array({"direct_get", "direct_put"}));
   EXPECT_LT(in_turn["seconds"], 140e-6);
+  const Json explained =
+      answer_of(R"({"collective": "all_reduce", "machine": "h100-x1", "bytes": 65536, "ranks": 4, )"
+                R"("ranks_per_gpu": 4})",
+                sennit_tool_explain);
+  EXPECT_EQ(explained["gpu_ranks"]["paths"], Json::array({"device"}));
 }
 
 // Between groups messages go through host memory, step by step.

@@ -194,7 +194,7 @@ def test_explain_begins_with_the_choice(sennit_command: Command) -> None:
     assert here.startswith("choice: two_shot by slots\n")
     assert "│ > │ two_shot" in here
     there = sennit_command("explain", "all_reduce", "--bytes", "1M", "--machine", "h200-x4").stdout
-    assert there.startswith("choice of GPU ranks: two_shot by ll128, predicted ")
+    assert there.startswith("choice of GPU ranks: two_shot by ll128 over nvlink, predicted ")
 
 
 def test_algorithms_lists_two_or_more_for_all_reduce(sennit_command: Command) -> None:

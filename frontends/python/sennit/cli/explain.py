@@ -165,8 +165,9 @@ def _print_machine(console: Console, answer: dict[str, Any]) -> None:
         predicted = ranks["predicted_seconds"]
         time = "" if predicted is None else f", predicted {microseconds(predicted)}"
         share = f", {ranks['host_share']} % through host memory" if ranks["host_share"] else ""
+        paths = f" over {' and '.join(ranks['paths'])}" if ranks["paths"] else ""
         console.print(
-            f"choice of GPU ranks: {ranks['algorithm']} by {ranks['protocol']}{share}{time}",
+            f"choice of GPU ranks: {ranks['algorithm']} by {ranks['protocol']}{paths}{share}{time}",
             markup=False,
         )
     console.print(answer["reason"], markup=False)
