@@ -218,10 +218,11 @@ bool CopyEngines::await_leader_on_host(std::uint64_t number, std::size_t bytes) 
 }
 
 stream::KnownBuffers::Call CopyEngines::for_known(const Call& call) const {
-  return {.operation = call.operation,
-          .program = call.program,
-          .is_uniform = call.is_uniform,
-          .staging_bytes = call.program.exposes_staging() ? staging_needs(call) : 0};
+  return {
+      .operation = call.operation,
+      .program = call.program,
+      .is_uniform = call.is_uniform,
+      .staging_bytes = call.is_uniform && call.program.exposes_staging() ? staging_needs(call) : 0};
 }
 
 std::int64_t CopyEngines::staging_needs(const Call& call) const {

@@ -10,7 +10,8 @@ Result<std::unique_ptr<Executable>> CopyExecutable::compile(ProvedPlan proved,
                                                             CopyEngines* copy_engines) {
   // As every rank, so that all refuse together what one of them could not run.
   PlanProgram program;
-  bool is_uniform = true;
+  const bool needs_rings = key.choice.host_share > 0;
+  bool is_uniform = !needs_rings;
   std::optional<bool> is_staged;
   const bool is_led = proved.plan->strands.front().by_leader;  // one program has those of all ranks
   for (int place = 0; place < proved.plan->problem().ranks; ++place) {
@@ -30,7 +31,7 @@ Result<std::unique_ptr<Executable>> CopyExecutable::compile(ProvedPlan proved,
   return std::unique_ptr<Executable>(
       new CopyExecutable(std::move(proved),
                          std::move(program),
-                         {.needs_rings = key.choice.host_share > 0, .is_uniform = is_uniform},
+                         {.needs_rings = needs_rings, .is_uniform = is_uniform},
                          copy_engines));
 }
 

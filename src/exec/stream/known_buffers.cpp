@@ -61,7 +61,7 @@ std::vector<Buffers> KnownBuffers::buffers_at(const WindowPlace& place) const {
 void KnownBuffers::learn(const Call& call,
                          const std::vector<Buffers>& buffers,
                          bool are_at_one_place) {
-  if (call.program.exposes_staging()) {
+  if (call.is_uniform && call.program.exposes_staging()) {
     staging_of_ranks_ = of_ranks(buffers, &Buffers::staging);
     known_staging_bytes_ = call.staging_bytes;
   }

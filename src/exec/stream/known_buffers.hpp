@@ -22,10 +22,10 @@ class KnownBuffers {
   struct Call {
     const sennit::Operation& operation;
     const PlanProgram& program;
-    // The programs of all ranks are of one straight strand and reach into the same kinds of
-    // buffers, but into no inputs; and in place is no matter of one rank.
+    // The programs of all ranks are of one straight strand without rings and reach into the same
+    // kinds of buffers, but into no inputs; and in place is no matter of one rank.
     bool is_uniform = false;
-    std::int64_t staging_bytes = 0;  // that it takes
+    std::int64_t staging_bytes = 0;  // that it takes, if it is uniform
   };
 
   [[nodiscard]] SymmetricMemory& memory() { return memory_; }
