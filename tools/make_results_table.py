@@ -58,7 +58,7 @@ SUITES = {
     "fft": "mpi4py-fft",
     "hpcc": "HPCG, miniFE, HPCC",
 }
-RAIL_RUNS = ("rails-2x2", "rails-4x2")
+RAIL_RUNS = ("rails-2x2", "rails-2x1", "rails-4x2")
 # It never yields its core, and these ranks outnumber the cores.
 NO_RAIL_RIVALS = {"mpich"}
 RAIL_SIZES = (8, 64 << 10, 1 << 20)
@@ -334,6 +334,11 @@ def codecs(text: str) -> str:
     return between(text, CODECS_BEGIN, codec_table(), CODECS_END)
 
 
+def count_of(number: int, what: str) -> str:
+    """Such as "1 rank", "2 ranks"."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def rails_table(name: str) -> str:
     """A line for each collective and size: bound, our times, and the rivals' by ours."""
     document = result_files.read(name)
@@ -343,8 +348,10 @@ def rails_table(name: str) -> str:
             rows[row["collective"], row["rank_bytes"]].append(row)
     forms = list(dict.fromkeys(row["rival"]["name"] for row in document["rows"]))
     forms = [form for form in forms if form not in NO_RAIL_RIVALS]
+    cards = document["cards"]
+    ranks = document.get("ranks_a_node", cards)
     lines = [
-        f"{document['nodes']} nodes of {document['cards']} ranks and cards, "
+        f"{document['nodes']} nodes of {count_of(ranks, 'rank')} and {count_of(cards, 'card')}, "
         f"{document['mbit'] // 8} MB/s a card:\n",
         f"| call | bytes of a rank | bound, ms | ours: least, median | {' | '.join(forms)} |",
         "|---" * (4 + len(forms)) + "|",

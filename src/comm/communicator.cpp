@@ -206,7 +206,8 @@ Status Communicator::open_rails(std::unique_ptr<rail::MirroredRings> rails,
     const int place = places[host.nodes[static_cast<std::size_t>(peer)]]++;
     host.rails_to.push_back(rails->rail_to(peer, config_.first_place + place));
   }
-  facts_.why_no_cards = rails->why_no_bundles();
+  SENNIT_ASSIGN_OR_RETURN(const auto all, rail::parse_introductions(introductions));
+  facts_.why_no_cards = rail::why_no_bundles(all);
   if (facts_.why_no_cards.empty()) {
     facts_.cards = rails->cards().size();
     // Messages to a GPU rank take the cards nearest to its GPU.

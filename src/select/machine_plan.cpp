@@ -56,6 +56,9 @@ class Binder {
                          on_gpus ? Engine::kStream : Engine::kCpu);
     for (std::size_t c = 0; c < strand.channels.size(); ++c) {
       SENNIT_RETURN_IF_ERROR(bind_channel(*schedule, static_cast<int>(c), strand.channels[c]));
+      // A step of the simulator lasts until its message has come; a running one hands it to a card
+      // and goes on. So there is a copy of the lanes for each card.
+      strand.width = std::max(strand.width, static_cast<int>(strand.channels[c].paths.size()));
     }
     strand.tile_bytes = request_.tile_bytes > 0 ? request_.tile_bytes : best_tile(*schedule);
     return Plan{{std::move(strand)}};

@@ -19,7 +19,7 @@ constexpr std::int64_t kLarge = 16 << 20;
 // One rank and three cards a node, of 0.1 GB/s each.
 const std::string kNodes =
     "machine nodes Nodes of one rank and three cards\n"
-    "source test\n"
+    "source test made up for these tests\n"
     "gpu 0 memory 16 GB/s from test\n"
     "cpu 0 memory 16 GB/s from test\n"
     "nic 0..2\n"
@@ -44,9 +44,9 @@ Result<Simulation> simulated(const std::string& paths) {
   return simulate(plan, machine, {.count = kLarge, .element_bytes = 1});
 }
 
-// Within 2 percent.
+// Within 4 percent.
 bool is_about(double value, double expected) {
-  return std::abs(value - expected) <= 0.02 * expected;
+  return std::abs(value - expected) <= 0.04 * expected;
 }
 
 double bytes_on(const Simulation& run, const std::string& wire) {

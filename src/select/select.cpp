@@ -2,6 +2,7 @@
 
 #include "base/integers.hpp"
 #include "codec/codec.hpp"
+#include "select/card_choice.hpp"
 
 #include <algorithm>
 #include <array>
@@ -134,9 +135,6 @@ bool prefers_one_copy(Collective collective,
          bytes >= kOneCopyFromBytes;
 }
 
-// From there on a message has tiles for several cards.
-constexpr std::int64_t kSpreadFromBytes = 128 * kKilo;
-
 // A fetch of a tile is one system call, so tiles are large. all_gather of parts of 2 MB takes 294
 // us in one tile and 401 in two.
 constexpr std::int64_t kDirectTileBytes = 4096 * kKilo;
@@ -146,33 +144,6 @@ constexpr std::int64_t kDirectTileBytes = 4096 * kKilo;
 std::int64_t tile_of_message(std::int64_t bytes) {
   return std::max(kDirectTileBytes,
                   static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes))));
-}
-
-// The numbers of the cards that a request names, or none.
-Result<std::vector<int>> cards_of(const CallRequest& request, const HostFacts& facts) {
-  std::vector<int> cards;
-  if (!request.path.starts_with(name(PathKind::kRail))) {
-    return cards;
-  }
-  SENNIT_ASSIGN_OR_RETURN(const std::vector<Path> paths, parse_path_list(request.path));
-  for (const Path& path : paths) {
-    if (path.kind != PathKind::kRail || path.card == Path::kReadersCard ||
-        std::ranges::find(cards, path.card) != cards.end() || paths.size() > kMaxBundlePaths) {
-      return fail(Code::kInvalidArgument,
-                  "path '{}' has to name one to {} cards with their numbers, each once, as in "
-                  "rail/0+rail/1",
-                  request.path,
-                  kMaxBundlePaths);
-    }
-    if (path.card >= facts.cards) {
-      const std::string why = facts.cards == 0
-                                  ? facts.why_no_cards
-                                  : fmt::format("each node has {} network cards", facts.cards);
-      return fail(Code::kUnsupported, "there is no {}: {}", text_of(path), why);
-    }
-    cards.push_back(path.card);
-  }
-  return cards;
 }
 
 // What is asked for by path and protocol.
@@ -449,10 +420,12 @@ Result<Choice> choose(Collective collective,
                 request.path);
   }
   choice.cards = std::move(cards);
-  choice.spreads = facts.cards_a_rank > 1 && bytes >= kSpreadFromBytes && !shape.varying &&
-                   !choice.codec && !request.name_a_way();
+  if (!shape.varying && !choice.codec && !request.name_a_way()) {
+    spread(bytes, request, facts, choice);
+  }
   return choice;
 }
+
 Result<std::shared_ptr<const Plan>> make_plan(const Choice& choice,
                                               const Shape& shape,
                                               const HostFacts& facts) {

@@ -18,7 +18,7 @@ int soonest_path(const FlowNetwork& network,
       continue;
     }
     const double time = static_cast<double>(part.start) + bytes / network.fair_share(*part.uses);
-    if (time < least) {
+    if (time < least || (time == least && part.alternative == ways.preferred)) {
       least = time;
       best = part.alternative;
     }

@@ -20,9 +20,11 @@ struct Outgoing {
 
 // The path that would be through with these bytes first, of those with a slot, if all that moves
 // now went on. `parts`: of a step that sends on several channels; `bundle` is the one of them.
+// `preferred`: of paths that are as good. Lanes that start at the same time do not see each other.
 struct Ways {
   std::span<const Part> parts;
   int bundle = 0;
+  int preferred = 0;
 };
 int soonest_path(const FlowNetwork& network,
                  const ChannelCounts& channels,

@@ -159,8 +159,9 @@ class Simulator {
                                  .count = out.count * lane.unit_tiles()};
     if (!request_.policy) {
       const auto bytes = static_cast<double>(unit_bytes(lane, step));
+      const int preferred = stage_.copy_of(lane).copy % stage_.channels.paths(messages.channel);
       return sim::soonest_path(
-          network_, stage_.channels, messages, {step.parts, out.channel}, bytes);
+          network_, stage_.channels, messages, {step.parts, out.channel, preferred}, bytes);
     }
     const FlatStrand& flat = stage_.form_of(lane).flat();
     const int rank = flat.lanes()[at(lane.flat)].rank;

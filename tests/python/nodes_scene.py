@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NODES_TOOL = Path(__file__).resolve().parents[2] / "tools/nodes.sh"
 NODES = 2
-RANKS_A_NODE = 2
+RANKS_A_NODE = int(os.environ.get("SCENE_RANKS_A_NODE", "2"))
 RANKS = NODES * RANKS_A_NODE
 CARDS = ("rail0", "rail1")
 DEADLINE_S = 6.0

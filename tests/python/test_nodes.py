@@ -43,10 +43,14 @@ def skip_without_ucx(said: str) -> None:
         pytest.skip(f"ucx: {said.splitlines()[0]}")
 
 
-def scene(event: str) -> dict[int, dict[str, Any]]:
+def scene(event: str, ranks_a_node: int = 2) -> dict[int, dict[str, Any]]:
     """What each rank reports of the event."""
     script = str(HERE / "nodes_scene.py")
-    answer = nodes_tool(sys.executable, script, event, NODES_COUNT=str(nodes_scene.NODES))
+    answer = nodes_tool(
+        *(sys.executable, script, event),
+        NODES_COUNT=str(nodes_scene.NODES),
+        SCENE_RANKS_A_NODE=str(ranks_a_node),
+    )
     lines = [json.loads(line) for line in answer.stdout.splitlines()]
     return {line["rank"]: line for line in lines}
 
@@ -140,6 +144,19 @@ def test_a_lost_rail_is_named_in_three_seconds_and_nobody_is_called_dead(event: 
     assert all("may be down" in text for text in witnesses), texts
     assert all("both may live" in text for text in texts if text not in witnesses), texts
     assert max(one["after_s"] for one in report.values()) < 3, report
+
+
+@pytest.mark.parametrize("event", ["cut a rail", "mute a rail"])
+def test_a_lost_card_of_several_that_share_messages_is_named(event: str) -> None:
+    """One rank a node uses both cards."""
+    report = scene(event, ranks_a_node=1)
+    assert len(report) == nodes_scene.NODES
+    for one in report.values():
+        assert one["error"] == "SystemFailure", one
+        assert one["after_s"] < 3, one
+    texts = [one["text"] for one in report.values()]
+    assert any("rail/1 (rail1) from rank" in text for text in texts), texts
+    assert not any("rail/0 (rail0)" in text for text in texts), texts
 
 
 def test_a_rank_that_computes_and_reads_nothing_is_no_lost_rail() -> None:

@@ -34,21 +34,30 @@ def times_of(document: dict[str, Any]) -> dict[tuple[str, str, int], tuple[float
     return times
 
 
-@pytest.mark.parametrize("run", ["rails-2x2", "rails-4x2"])
+def machine_of(document: dict[str, Any], ranks: int) -> str:
+    """The nodes of a run, of one rank or two."""
+    text = _MACHINE.read_text().replace("net 0.1 GB/s", f"net {document['mbit'] / 8000:g} GB/s")
+    if ranks == 1:
+        text = text.replace("gpu 0..1", "gpu 0").replace("link gpu0..1 cpu0..1", "link gpu0 cpu0")
+    return text
+
+
+@pytest.mark.parametrize("run", ["rails-2x2", "rails-2x1", "rails-4x2"])
 def test_the_simulator_predicts_calls_between_nodes(
     run: str, sennit_command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     document = json.loads((ROOT / f"bench/results/current/{run}.json").read_text())
     machine = tmp_path / "rails.machine"
-    rate = f"net {document['mbit'] / 8000:g} GB/s"
-    machine.write_text(_MACHINE.read_text().replace("net 0.1 GB/s", rate))
+    ranks = document.get("ranks_a_node", document["cards"])
+    machine.write_text(machine_of(document, ranks))
+    paths = ["--path", "rail/0+rail/1"] if ranks < document["cards"] else []
     times = times_of(document)
     assert len(times) >= 4
     for (collective, algorithm, size), (least, median) in times.items():
         answer = sennit_command(
             *("simulate", collective, "--algorithm", algorithm, "--machine", str(machine)),
-            *("--ranks", str(document["nodes"] * document["cards"]), "--bytes", str(size)),
-            *("--tile", "64K", "--json", "-"),
+            *("--ranks", str(document["nodes"] * ranks), "--bytes", str(size)),
+            *("--tile", "64K", "--json", "-", *paths),
         )
         assert answer.returncode == 0, answer.stderr
         predicted = 1e6 * json.loads(answer.stdout)["seconds"]

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdlib>
 #include <memory>
+#include <net/if.h>
 
 namespace sennit::ucx {
 namespace {
@@ -41,14 +42,41 @@ std::string end_of(int descriptor, int (*ask)(int, sockaddr*, socklen_t*)) {
   return is_known ? text_of(address) : std::string();
 }
 
-bool is_silent(int descriptor) {
+// Without a carrier retransmissions fail here, and no last one shows when an answer was due.
+bool is_silent(int descriptor, bool has_carrier) {
   tcp_info info{};
   socklen_t bytes = sizeof(info);
   return ::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
          info.tcpi_state == TCP_ESTABLISHED && info.tcpi_unacked > 0 &&
          info.tcpi_retransmits >= kRetransmissions && info.tcpi_last_ack_recv >= kSilenceMs &&
-         info.tcpi_last_data_sent >= kAnswerMs &&
-         info.tcpi_last_ack_recv >= info.tcpi_last_data_sent + kUnansweredMs;
+         (!has_carrier || (info.tcpi_last_data_sent >= kAnswerMs &&
+                           info.tcpi_last_ack_recv >= info.tcpi_last_data_sent + kUnansweredMs));
+}
+
+using Interfaces = std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)>;
+
+Interfaces interfaces() {
+  ifaddrs* found = nullptr;
+  return {::getifaddrs(&found) == 0 ? found : nullptr, &::freeifaddrs};
+}
+
+bool is_of_internet(const ifaddrs& entry) {
+  return entry.ifa_addr != nullptr &&
+         (entry.ifa_addr->sa_family == AF_INET || entry.ifa_addr->sa_family == AF_INET6);
+}
+
+std::string address_of(const ifaddrs& entry) {
+  return text_of(*reinterpret_cast<const sockaddr_storage*>(entry.ifa_addr));
+}
+
+bool has_carrier(const std::string& host) {
+  const Interfaces found = interfaces();
+  for (const ifaddrs* entry = found.get(); entry != nullptr; entry = entry->ifa_next) {
+    if (is_of_internet(*entry) && address_of(*entry) == host) {
+      return (entry->ifa_flags & IFF_RUNNING) != 0;
+    }
+  }
+  return true;  // it is not known
 }
 
 struct CloseFolder {
@@ -58,20 +86,18 @@ struct CloseFolder {
 }  // namespace
 
 std::string host_of(const std::string& interface) {
-  ifaddrs* found = nullptr;
-  if (::getifaddrs(&found) != 0) {
-    return {};
-  }
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(found, &::freeifaddrs);
+  const Interfaces found = interfaces();
   std::string host;
-  for (const ifaddrs* entry = found; entry != nullptr; entry = entry->ifa_next) {
-    const int family = entry->ifa_addr == nullptr ? AF_UNSPEC : entry->ifa_addr->sa_family;
-    const bool is_first_of_v6 = family == AF_INET6 && host.empty();
-    if (entry->ifa_name == interface && (family == AF_INET || is_first_of_v6)) {
-      host = text_of(*reinterpret_cast<const sockaddr_storage*>(entry->ifa_addr));
-      if (family == AF_INET) {
-        break;
-      }
+  for (const ifaddrs* entry = found.get(); entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_name != interface || !is_of_internet(*entry)) {
+      continue;
+    }
+    const bool is_v4 = entry->ifa_addr->sa_family == AF_INET;
+    if (is_v4 || host.empty()) {
+      host = address_of(*entry);
+    }
+    if (is_v4) {
+      break;
     }
   }
   return host;
@@ -83,10 +109,11 @@ std::vector<std::string> silent_hosts(const std::string& host) {
   if (host.empty() || folder == nullptr) {
     return silent;
   }
+  const bool is_plugged = has_carrier(host);
   while (const dirent* const entry = ::readdir(folder.get())) {
     const int descriptor = static_cast<int>(std::strtol(entry->d_name, nullptr, 10));
     // What is no connection over TCP says so in the first of these.
-    if (entry->d_name[0] != '.' && is_silent(descriptor) &&
+    if (entry->d_name[0] != '.' && is_silent(descriptor, is_plugged) &&
         end_of(descriptor, &::getsockname) == host) {
       silent.push_back(end_of(descriptor, &::getpeername));
     }

@@ -98,7 +98,7 @@ Status MirroredRings::open(std::unique_ptr<RingMemory> memory,
   SENNIT_ASSIGN_OR_RETURN(const std::vector<Introduction> all, parse_introductions(introductions));
   const auto guard = cards_->lock();
   geometry_ = geometry;
-  why_no_bundles_ = sennit::rail::why_no_bundles(all);
+  may_bundle_ = why_no_bundles(all).empty();
   for (std::size_t peer = 0; peer < all.size(); ++peer) {
     peers_[peer].nearest = all[peer].nearest;
     if (nodes[peer] == nodes[static_cast<std::size_t>(rank_)]) {
@@ -382,7 +382,7 @@ std::vector<MirroredRings::Unanswered> MirroredRings::greet(std::span<const int>
     const std::set own{rails_to[static_cast<std::size_t>(peer)],
                        rails_to[static_cast<std::size_t>(rank_)]};
     for (int rail = 0; rail < cards_->size(); ++rail) {
-      if ((own.contains(rail) || why_no_bundles_.empty()) && !greet_over(peer, rail)) {
+      if ((own.contains(rail) || may_bundle_) && !greet_over(peer, rail)) {
         unanswered.push_back({.peer = peer, .rail = rail, .why = route(peer, rail).greeting.why});
       }
       route(peer, rail).is_used |= own.contains(rail);

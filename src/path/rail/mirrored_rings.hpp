@@ -100,8 +100,6 @@ class MirroredRings {
   std::vector<Unanswered> greet(std::span<const int> rails_to);
 
   [[nodiscard]] const CardSet& cards() const { return *cards_; }
-  // Empty if a message may take any card, or why not; the same on all ranks. Once opened.
-  [[nodiscard]] const std::string& why_no_bundles() const { return why_no_bundles_; }
   // Over which messages to `reader` go: the rails nearest to it in turn, by its place among the
   // ranks of its node. Once opened.
   [[nodiscard]] int rail_to(int reader, int place_on_node) const {
@@ -231,7 +229,7 @@ class MirroredRings {
   int ranks_;
   Secret secret_;
   CardUse use_;
-  std::string why_no_bundles_;
+  bool may_bundle_ = false;             // see why_no_bundles()
   std::unique_ptr<RingMemory> memory_;  // null until opened
   RingGeometry geometry_;
   std::vector<Peer> peers_;
