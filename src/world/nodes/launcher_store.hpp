@@ -19,8 +19,8 @@ Result<MeetingPlace> meet_by_launcher(int rank);
 // src/pmi.
 Result<std::string> share_by_pmi(int socket, bool is_rank_0, std::string_view text, int timeout_s);
 
-// By the library of PMIx that the launcher itself, our parent process, has loaded. It runs in a
-// child process: Open MPI does not start in a process that has finished PMIx before.
+// By the library of PMIx that the launcher itself, a process above this one, has loaded. It runs in
+// a child process: Open MPI does not start in a process that has finished PMIx before.
 Result<std::string> share_by_pmix(bool is_rank_0, const std::string& text, int timeout_s);
 
 }  // namespace sennit

@@ -14,6 +14,7 @@
 #include <array>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <utility>
@@ -60,6 +61,26 @@ std::string library_of(pid_t process) {
     }
   }
   return {};
+}
+
+pid_t parent_of(pid_t process) {
+  std::ifstream status(fmt::format("/proc/{}/status", process));
+  constexpr std::string_view kLabel = "PPid:";
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(kLabel)) {
+      return static_cast<pid_t>(std::atoi(line.c_str() + kLabel.size()));
+    }
+  }
+  return 0;
+}
+
+// The launcher's, from which there may be scripts and shells down to this process.
+std::string library_of_ancestors() {
+  std::string library;
+  for (pid_t process = ::getppid(); process > 0 && library.empty(); process = parent_of(process)) {
+    library = library_of(process);
+  }
+  return library;
 }
 
 // What is in the child process. Answers begin with '+', or with '-' and say what failed.
@@ -161,9 +182,9 @@ Result<std::string> share_by_pmix(bool is_rank_0, const std::string& text, int t
       return text_of_answer(own, client.share(is_rank_0, text));
     }
   }
-  const std::string library = library_of(::getppid());
+  const std::string library = library_of_ancestors();
   if (library.empty()) {
-    return fail(Code::kUnsupported, "the launcher's process has no libpmix.so");
+    return fail(Code::kUnsupported, "no process above this one has libpmix.so");
   }
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {

@@ -95,6 +95,7 @@ class Ranks:
             stderr=subprocess.PIPE,
             text=True,
             errors="backslashreplace",
+            pass_fds=_descriptors_of_launcher(),
         )
         self._processes.append(process)
         threading.Thread(target=self._attend, args=(index, process), daemon=True).start()
@@ -195,6 +196,12 @@ class Ranks:
                     sys.stderr.write(line)
 
 
+def _descriptors_of_launcher() -> tuple[int, ...]:
+    """The connection to hydra (MPICH), by which ranks of several nodes find each other."""
+    number = os.environ.get("PMI_FD", "")
+    return (int(number),) if number.isdecimal() else ()
+
+
 def _wait_or_kill(process: subprocess.Popen[str]) -> None:
     try:
         process.wait(timeout=_GRACE_S)
@@ -219,9 +226,12 @@ def start_in_place(place: Place) -> list[Start]:
 
     The rank program is a child of this process. Where a launcher gives no job id, the library
     distinguishes jobs by the parent process, which must then be ours: the launcher. SENNIT_KEY goes
-    before that, since on several nodes each has a launcher process of its own.
+    before that. On several nodes each has a launcher process of its own, and the library gets a key
+    from rank 0.
     """
-    if place.launcher != "mpiexec":
+    here = os.environ.get("MPI_LOCALNRANKS", "")
+    has_nodes = here.isdecimal() and int(here) < place.size and not os.environ.get("SENNIT_KEY")
+    if place.launcher != "mpiexec" or has_nodes:
         return [Start(dict(os.environ))]
     launcher = os.getppid()
     # The start time, since a pid may be used again: the 20th field behind the name in parentheses.
