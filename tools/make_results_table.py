@@ -58,7 +58,7 @@ SUITES = {
     "fft": "mpi4py-fft",
     "hpcc": "HPCG, miniFE, HPCC",
 }
-RAIL_RUNS = ("rails-2x2", "rails-2x1", "rails-4x2")
+RAIL_RUNS = ("rails-2x2", "rails-4x2")
 # It never yields its core, and these ranks outnumber the cores.
 NO_RAIL_RIVALS = {"mpich"}
 RAIL_SIZES = (8, 64 << 10, 1 << 20)

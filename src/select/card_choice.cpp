@@ -7,9 +7,8 @@
 namespace sennit {
 namespace {
 
-// From there on a message is worth tiles for several cards, each of which gets two or more.
-constexpr std::int64_t kSpreadFromBytes = 64 * kKilo;
-constexpr std::int64_t kLeastSpreadTile = 16 * kKilo;
+// From there on a message has tiles for several cards.
+constexpr std::int64_t kSpreadFromBytes = 128 * kKilo;
 
 }  // namespace
 
@@ -41,15 +40,8 @@ Result<std::vector<int>> cards_of(const CallRequest& request, const HostFacts& f
   return cards;
 }
 
-void spread(std::int64_t bytes,
-            const CallRequest& request,
-            const HostFacts& facts,
-            Choice& choice) {
-  choice.spreads = facts.cards_a_rank > 1 && bytes >= kSpreadFromBytes;
-  if (choice.spreads && request.tile_bytes == 0) {
-    const std::int64_t tile = bytes / (2 * facts.cards_a_rank) / kKilo * kKilo;
-    choice.tile_bytes = std::min(choice.tile_bytes, std::max(kLeastSpreadTile, tile));
-  }
+bool may_spread(std::int64_t bytes, const HostFacts& facts) {
+  return facts.cards_a_rank > 1 && bytes >= kSpreadFromBytes;
 }
 
 }  // namespace sennit

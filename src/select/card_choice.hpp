@@ -11,8 +11,7 @@ namespace sennit {
 // The numbers of the cards that a request names, or none.
 Result<std::vector<int>> cards_of(const CallRequest& request, const HostFacts& facts);
 
-// Lets the messages of a large call share all cards that are their reader's alone, in tiles for
-// each of them.
-void spread(std::int64_t bytes, const CallRequest& request, const HostFacts& facts, Choice& choice);
+// Whether the messages of such a call share all cards that are their reader's alone.
+bool may_spread(std::int64_t bytes, const HostFacts& facts);
 
 }  // namespace sennit

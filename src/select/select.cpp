@@ -420,9 +420,8 @@ Result<Choice> choose(Collective collective,
                 request.path);
   }
   choice.cards = std::move(cards);
-  if (!shape.varying && !choice.codec && !request.name_a_way()) {
-    spread(bytes, request, facts, choice);
-  }
+  choice.spreads =
+      may_spread(bytes, facts) && !shape.varying && !choice.codec && !request.name_a_way();
   return choice;
 }
 
