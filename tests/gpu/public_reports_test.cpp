@@ -54,8 +54,11 @@ TEST_F(PublicReports, CommunicatorsThatWaitAreAbortedAndDestroyedOneAfterTheOthe
     expect_sum(self, comms[0], one);
     expect_sum(self, comms[1], other);
     if (self.rank() != 0) {  // rank 0 calls neither
-      EXPECT_EQ(all_reduce(comms[0], one), SENNIT_OK) << sennit_last_error_message();
-      EXPECT_EQ(all_reduce(comms[1], other), SENNIT_OK) << sennit_last_error_message();
+      for (const sennit_status_t called :
+           {all_reduce(comms[0], one), all_reduce(comms[1], other)}) {
+        // Hosts wait for rank 0, until it aborts, where a GPU runs its ranks in turn.
+        EXPECT_TRUE(called == SENNIT_OK || called == SENNIT_ABORTED) << sennit_last_error_message();
+      }
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     for (const sennit_comm_t comm : comms) {
