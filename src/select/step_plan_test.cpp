@@ -78,7 +78,7 @@ TEST(StepPlan, ChannelsTakeThePathOfTheirGroups) {
     const Channel& channel = strand.schedule->channels[c];
     const bool same_pair = channel.writer.rank / 2 == channel.readers.front().rank / 2;
     EXPECT_EQ(strand.channels[c].paths,
-              std::vector{same_pair ? PathKind::kNvlink : PathKind::kHost});
+              std::vector<Path>{same_pair ? PathKind::kNvlink : PathKind::kHost});
     EXPECT_EQ(strand.channels[c].slots, kSlots);
   }
 }

@@ -10,7 +10,7 @@
 #include <array>
 #include <cstdlib>
 #include <memory>
-#include <net/if.h>
+#include <net/if.h>  // NOLINT(misc-include-cleaner): IFF_RUNNING
 
 namespace sennit::ucx {
 namespace {

@@ -39,8 +39,8 @@ class CopyEngines {
     const stream::PlanProgram& program;
     bool is_uniform = false;  // see KnownBuffers
     void* stream = nullptr;
-    std::uint32_t deadline_ms = 0;    // 0: none
-    std::function<Status()> trouble;  // see Agreement::Request
+    std::uint32_t deadline_ms = 0;      // 0: none
+    std::function<Status()> trouble{};  // see Agreement::Request
   };
   // All ranks together. False when they have agreed that copy engines do not run this call.
   Result<bool> run(const Call& call);

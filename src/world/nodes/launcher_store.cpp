@@ -1,7 +1,6 @@
 #include "world/nodes/launcher_store.hpp"
 
 #include "base/env.hpp"
-#include "base/seconds.hpp"
 #include "world/nodes/tcp_socket.hpp"
 #include "world/rendezvous/process.hpp"
 
@@ -9,7 +8,6 @@
 #include <cstdlib>
 #include <mutex>
 #include <optional>
-#include <vector>
 
 namespace sennit {
 namespace {

@@ -102,9 +102,9 @@ TEST(LauncherStore, WhatALauncherRefusesIsTold) {
 
 TEST(LauncherStore, ALauncherThatLeavesOrIsMuteEndsTheWait) {
   std::map<std::string, std::string> values;
-  FakeLauncher mute(values);
+  const FakeLauncher mute(values);
   EXPECT_EQ(share_by_pmi(mute.of_rank(), true, "abc", 1).status().code(), Code::kJoinTimeout);
-  FakeLauncher leaving(values);
+  const FakeLauncher leaving(values);
   leaving.shut_up();
   EXPECT_EQ(share_by_pmi(leaving.of_rank(), true, "abc", 10).status().code(), Code::kSystemError);
 }

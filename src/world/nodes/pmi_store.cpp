@@ -1,5 +1,4 @@
 // PMI-1: every request is a line "cmd=put kvsname=... key=... value=...", and so is its answer.
-#include "base/fd.hpp"
 #include "world/nodes/launcher_store.hpp"
 #include "world/rendezvous/deadline.hpp"
 
@@ -10,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 

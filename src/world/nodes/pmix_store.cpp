@@ -68,7 +68,7 @@ pid_t parent_of(pid_t process) {
   constexpr std::string_view kLabel = "PPid:";
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with(kLabel)) {
-      return static_cast<pid_t>(std::atoi(line.c_str() + kLabel.size()));
+      return static_cast<pid_t>(std::strtol(line.c_str() + kLabel.size(), nullptr, 10));
     }
   }
   return 0;
