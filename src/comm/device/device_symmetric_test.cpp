@@ -195,9 +195,11 @@ TEST_F(SymmetricMemories, EndsWithItsRegistration) {
         std::memset(window, 0xa5, kWindow);
       }
       rank.comm->remove_symmetric(number);
-      ASSERT_TRUE(rank.call(call(rank, Collective::kAllGather, window + 32 * rank.rank)).ok());
+      ASSERT_TRUE(
+          rank.call(call(rank, Collective::kAllGather, window + std::int64_t{32} * rank.rank))
+              .ok());
       rank.finish();
-      expect_gathered(window + 32 * rank.rank);
+      expect_gathered(window + std::int64_t{32} * rank.rank);
       ASSERT_TRUE(rank.cuda->release(window).ok());
     }
   });
