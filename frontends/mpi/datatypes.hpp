@@ -15,8 +15,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 namespace sennit_mpi {
@@ -280,16 +280,21 @@ class Datatypes {
     functions_.mpi.type_set_attr(type, values_key_, to_pointer(*leaf));
     return *leaf;
   }
+  // Handles are pointers or, of MPICH, integers.
   static void* to_pointer(Type type) {
-    void* value = nullptr;
-    static_assert(sizeof(type) <= sizeof(value));
-    std::memcpy(&value, &type, sizeof(type));
-    return value;
+    if constexpr (std::is_pointer_v<Type>) {
+      return reinterpret_cast<void*>(type);
+    } else {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): it is only kept
+      return reinterpret_cast<void*>(static_cast<std::intptr_t>(type));
+    }
   }
   static Type from_pointer(void* value) {
-    Type type{};
-    std::memcpy(&type, &value, sizeof(type));
-    return type;
+    if constexpr (std::is_pointer_v<Type>) {
+      return reinterpret_cast<Type>(value);
+    } else {
+      return static_cast<Type>(reinterpret_cast<std::intptr_t>(value));
+    }
   }
 
   // Size and extent alone do not give the order: a struct may permute its parts. What repeats one

@@ -1,6 +1,5 @@
 #include "select/device_paths.hpp"
 
-#include "schedule/passes.hpp"
 #include "select/testing/chosen.hpp"
 #include "verify/verify.hpp"
 

@@ -107,7 +107,8 @@ class Recorder {
     }
     peers_.clear();
     for (int peer = 0; peer < c.ranks(); ++peer) {
-      Buffers& buffers = peers_.emplace_back(Buffers{.output = nowhere(Memory::kOutput, peer),
+      Buffers& buffers = peers_.emplace_back(Buffers{.input = nowhere(Memory::kInput, peer),
+                                                     .output = nowhere(Memory::kOutput, peer),
                                                      .staging = nowhere(Memory::kStaging, peer)});
       std::memcpy(buffers.scalar.data(), &peer, sizeof(peer));
     }
@@ -128,7 +129,7 @@ class Recorder {
     std::vector<SeenMemory> memories = {
         {Memory::kStaging, rank, engine_->staging().memory(), kStagingBytes},
         {Memory::kInput, rank, input_ - kApart / 2, kApart}};
-    for (const Memory memory : {Memory::kOutput, Memory::kStaging, Memory::kRing}) {
+    for (const Memory memory : {Memory::kInput, Memory::kOutput, Memory::kStaging, Memory::kRing}) {
       for (int peer = 0; peer < kMaxRanks; ++peer) {
         memories.push_back({memory, peer, nowhere(memory, peer), kApart});
       }

@@ -166,14 +166,18 @@ TEST(CallQueues, OfDifferentCallsInARowEnd) {
     const std::vector<StreamCase> cases = stream_cases(ranks, Setting{}.ring, ranks);
     for (int i = 0; i < 20; ++i) {
       std::vector<const StreamCase*> calls;
+      std::string names;
       for (int call = 0; call < 4; ++call) {
         calls.push_back(
             &cases[static_cast<std::size_t>(pick(random, static_cast<int>(cases.size())))]);
+        names += calls.back()->name + "; ";
       }
       Setting setting{.count = kCounts[static_cast<std::size_t>(pick(random, 2))]};
-      ASSERT_TRUE(check_queues(issued(calls, setting), kOne, flag_name).ok());
+      const Status in_order = check_queues(issued(calls, setting), kOne, flag_name);
+      ASSERT_TRUE(in_order.ok()) << names << in_order.message();
       setting.is_captured = true;
-      ASSERT_TRUE(check_queues(issued(calls, setting), kOneAnyOrder, flag_name).ok());
+      const Status captured = check_queues(issued(calls, setting), kOneAnyOrder, flag_name);
+      ASSERT_TRUE(captured.ok()) << names << captured.message();
     }
   }
 }

@@ -43,7 +43,7 @@ void DirectOperations::admit() {
   }
   for (const Reduction& reduction : program_.reductions) {
     for (const Operand& operand : reduction.operands) {
-      if (operand.sender != program_.rank && !operand.is_pulled) {
+      if (operand.sender != program_.rank) {
         writer_.fill(kUsersStream, done_flag(operand.sender, program_.rank, operand.channel));
       }
     }
@@ -149,7 +149,7 @@ bool DirectOperations::is_last(int sender, int reader) const {
 
 void DirectOperations::await_room(const std::vector<Departure>& departures) {
   for (const Departure& departure : departures) {
-    if (!departure.is_admitted && !departure.is_pulled) {
+    if (!departure.is_admitted) {
       writer_.consume(kUsersStream, done_flag(program_.rank, departure.reader, departure.channel));
     }
   }
