@@ -140,7 +140,7 @@ def run_part(command: Sequence[str], folder: Path, part: int, parts: int) -> Tal
         begun = [line.removeprefix(BEGUN) for line in lines if line.startswith(BEGUN)]
         shown.append(f"the last test begun: {begun[-1] if begun else 'none'}")
     text = "\n".join(shown)
-    print(text, flush=True)
+    print(text + "\n", end="", flush=True)  # one write: parts end at once
     if tally.failures:  # a crash, or what a sanitizer found at the end, has no other place
         tally.failures[-1] += "\n" + text[-FAILURE_SHOWN:]
     return tally

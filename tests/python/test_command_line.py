@@ -186,7 +186,7 @@ def test_explain_says_what_a_codec_gains(sennit_command: Command) -> None:
     assert there.stdout.splitlines()[2].startswith("by codec q8: 8704K in the place of 32M")
     here = sennit_command(*asked)
     assert here.returncode == 2
-    assert "--codec are for GPU ranks of a described machine" in here.stderr
+    assert "--codec are for ranks of a described machine" in here.stderr
 
 
 def test_explain_begins_with_the_choice(sennit_command: Command) -> None:

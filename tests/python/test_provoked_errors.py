@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 COLLECTIVES = "all_reduce, reduce, broadcast, all_gather"
 ALGORITHMS = "there are: ring, recursive_doubling"
-MACHINES = "there are: ac922, frontera-rtx, h200-cluster"
+MACHINES = "there are: ac922, frontera-rtx, h100-x1, h200-cluster"
 NO_SIZE = "write 8, 64K, 1M or 2G"
 RANK_RANGE = "in the range 1<=x<=4096"
 H200 = "simulate all_reduce --machine h200-x4 --bytes 1M"
