@@ -23,13 +23,13 @@ import subprocess
 import sys
 import tempfile
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parent))
 import preloaded
 from collect import answer, machine, result_files
+from collect_programs import version_of
 
 CODECS = ("zfp:16", "zfp:8", "q8")
 LINE = re.compile(r"^(\d+) +(\d+)x(\d+) +([0-9.]+) ", re.MULTILINE)
@@ -92,14 +92,6 @@ def rows_of(times: dict[str, list[dict[int, float]]], options: argparse.Namespac
             row |= {"ranks": options.ranks, "codec": way, "rounds": len(times[way])}
             rows.append(row | {"time_us": ours, "rival_time_us": theirs, "ratio": theirs / ours})
     return rows
-
-
-def version_of(package: str) -> str | None:
-    """The version that is installed here, if one is."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def main() -> None:

@@ -288,8 +288,8 @@ SENNIT_API sennit_status_t sennit_comm_register(sennit_comm_t comm,
  * promises that if the output (recv) of a collective lies in the memory on one rank, it does on
  * all, at the same offset. GPU ranks then know each other's outputs, so calls by copy engines
  * return without waiting on the host for the other ranks, but for the first one in each memory,
- * which learns where it lies. All ranks deregister between the same two calls, before any of them
- * frees the memory. */
+ * which learns where it lies; in memory of several allocations they meet always. All ranks
+ * deregister between the same two calls, before any of them frees the memory. */
 SENNIT_API sennit_status_t sennit_comm_register_symmetric(sennit_comm_t comm,
                                                           void* pointer,
                                                           size_t bytes,

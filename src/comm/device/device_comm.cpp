@@ -353,9 +353,14 @@ void DeviceComm::expect_use_of(void* memory, std::size_t bytes) {
 std::uint64_t DeviceComm::add_symmetric(void* memory, std::size_t bytes) {
   expect_use_of(memory, bytes);
   CopyEngines* const engines = context_->copy_engines();
-  return engines == nullptr
-             ? 0
-             : engines->symmetric_memory().add(static_cast<std::byte*>(memory), bytes);
+  if (engines == nullptr) {
+    return 0;
+  }
+  // Peers map allocations one by one. So a window over several counts and holds nothing.
+  auto* const begin = static_cast<std::byte*>(memory);
+  const Result<Allocation> around = driver_.allocation_of(begin);
+  const bool is_one = around.ok() && begin + bytes <= around->base + around->bytes;
+  return engines->symmetric_memory().add(begin, is_one ? bytes : 0);
 }
 
 void DeviceComm::remove_symmetric(std::uint64_t number) {

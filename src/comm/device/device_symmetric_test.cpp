@@ -165,6 +165,22 @@ TEST_F(SymmetricMemories, WindowsOfOtherSizesMeetAsOthersDo) {
   });
 }
 
+// Peers have mapped the one of an output, and others lie anywhere there.
+TEST_F(SymmetricMemories, WindowsOfSeveralAllocationsMeetAsOthersDo) {
+  run([](Rank& rank) {
+    rank.send = rank.allocate(kPart);
+    std::memcpy(rank.send, contents(rank.rank, kPart).data(), kPart);
+    std::byte* const window = rank.allocate(kWindow);
+    EXPECT_NE(rank.comm->add_symmetric(window, std::size_t{4} * kWindow), 0U);
+    for (const std::int64_t offset : {0, 16}) {
+      std::byte* const output = window + offset * rank.rank;
+      ASSERT_TRUE(rank.call(call(rank, Collective::kAllGather, output)).ok());
+      rank.finish();
+      expect_gathered(output);
+    }
+  });
+}
+
 TEST_F(SymmetricMemories, AnOutputAtAnotherPlaceIsNamedAsAMismatch) {
   run([this](Rank& rank) {
     std::byte* const window = register_window(rank);
