@@ -245,7 +245,7 @@ void add_rivals(std::vector<Claim>& claims) {
 
 void add_losses(std::vector<Claim>& claims) {
   constexpr std::size_t kValues = 1 << 16;
-  const auto add = [&](std::string data, std::vector<float> (*values)(std::size_t)) {
+  const auto add = [&](const std::string& data, std::vector<float> (*values)(std::size_t)) {
     claims.push_back({.figure = "slides on ZFP-OPT",
                       .quantity = "error of rate 4 on " + data + ", rms over rms",
                       .unit = "%",
