@@ -452,10 +452,12 @@ std::optional<Verdict> find_failure(const World& world, const CallView& view, De
     }
   }
   if (view.waiting.foreign) {
+    // Data of another node may overtake the line that says which call they are of.
     return Verdict{.code = Code::kMismatch,
                    .blamed_ranks = {view.waiting.peer},
                    .evidence = fmt::format("{} sends the data of a different call",
-                                           world.peers().describe(view.waiting.peer))};
+                                           world.peers().describe(view.waiting.peer)),
+                   .is_undecided = !world.is_local(view.waiting.peer)};
   }
   auto given_up = find_finalized(world, view);
   if (!given_up) {

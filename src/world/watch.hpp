@@ -33,11 +33,11 @@ struct Verdict {
   std::string next{};      // what to do, where it is not what the code says
   // Holds only if what this rank waits for is still not here when it looks once more.
   bool is_doubtful = false;
-  // Ranks that have not made the call yet can change which ranks are blamed. Wait kUndecided first.
+  // Lines that have not come yet can change which ranks are blamed. Wait kUndecided first.
   bool is_undecided = false;
 };
 
-inline constexpr std::chrono::milliseconds kUndecided{200};
+inline constexpr std::chrono::milliseconds kUndecided{500};
 
 // Reading the lines costs a microsecond; asking whether the processes live is a system call that
 // grows with their number, so it is asked less often.
