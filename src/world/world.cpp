@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace sennit {
@@ -131,12 +133,22 @@ Status World::await_probe(ProbeState state, Clock::time_point deadline) {
   return {};
 }
 
+bool World::has_reached(ProbeState state) const {
+  return std::ranges::all_of(std::views::iota(0, size()), [&](int peer) {
+    return !is_local(peer) || line(peer).probe.load(std::memory_order_seq_cst) >= state;
+  });
+}
+
 Result<bool> World::probe_memory(bool wanted, double timeout_s) {
   const auto deadline = Clock::now() + clock_span(timeout_s);
   const auto announce = [this](ProbeState state) {
     my_line().probe.store(state, std::memory_order_seq_cst);
     for (int peer = 0; peer < size(); ++peer) {
       wake(bell(peer));
+    }
+    // The last of a node sends the lines of all to the other nodes, which else ask now and then.
+    if (nodes() > 1 && has_reached(std::min(state, ProbeState::kFailed))) {
+      sound_alarm();
     }
   };
   // Any word that differs from rank to rank will do; it must stay where it is until all have read.
