@@ -84,7 +84,7 @@ std::vector<Change> structural_changes() {
                   [](Schedule& s) { std::swap(s.ranks[0][0].steps[0], s.ranks[0][0].steps[1]); }),
       of_schedule("empty lane", [](Schedule& s) { s.ranks[0].push_back({}); }),
       {"path", nullptr, [](Strand& s) { s.channels[0].paths = {PathKind::kCma}; }},
-      {"bundle", nullptr, [](Strand& s) { s.channels[0].paths.push_back(PathKind::kCma); }},
+      {"bundle", nullptr, [](Strand& s) { s.channels[0].paths.emplace_back(PathKind::kCma); }},
       {"protocol", nullptr, [](Strand& s) { s.channels[0].protocol = Protocol::kDirectGet; }},
       {"slots", nullptr, [](Strand& s) { s.channels[1].slots = 3; }},
       {"chooser", nullptr, [](Strand& s) { s.channels[1].chooser = Chooser::kReader; }},

@@ -102,18 +102,8 @@ class Cases {
       if (auto made = case_of(title, direct_strand(*schedule))) {
         direct.push_back(std::move(*made));
       }
-      for (int members = 1; is_reduction(collective) && members < ranks_; ++members) {
-        if (auto made = case_of(fmt::format("{}, {} of them through the host", title, members),
-                                mixed_strand(*schedule, members))) {
-          cases_.push_back(std::move(*made));
-        }
-      }
-      for (int members = 0; is_reduction(collective) && members + 1 < ranks_; ++members) {
-        if (auto made =
-                case_of(fmt::format("{}, pulled but for {} through the host", title, members),
-                        pulled_strand(*schedule, members))) {
-          cases_.push_back(std::move(*made));
-        }
+      if (is_reduction(collective)) {
+        add_mixtures(*schedule, title);
       }
       if (auto made = case_of(title + ", through the host", {host_strand(*schedule, ring_)})) {
         through_host.push_back(std::move(*made));
@@ -137,6 +127,22 @@ class Cases {
   std::vector<StreamCase> take() { return std::move(cases_); }
 
  private:
+  // Some members through the host, the others by copies that they or the root make.
+  void add_mixtures(const Schedule& schedule, const std::string& title) {
+    for (int members = 1; members < ranks_; ++members) {
+      if (auto made = case_of(fmt::format("{}, {} of them through the host", title, members),
+                              mixed_strand(schedule, members))) {
+        cases_.push_back(std::move(*made));
+      }
+    }
+    for (int members = 0; members + 1 < ranks_; ++members) {
+      if (auto made = case_of(fmt::format("{}, pulled but for {} through the host", title, members),
+                              pulled_strand(schedule, members))) {
+        cases_.push_back(std::move(*made));
+      }
+    }
+  }
+
   int ranks_;
   host::RingShape ring_;
   std::vector<StreamCase> cases_;
