@@ -4,7 +4,6 @@
 #include "exec/sm/interpreter_executable.hpp"
 #include "exec/sm/one_sided_executable.hpp"
 #include "exec/sm/reading_executable.hpp"
-#include "exec/sm/varying_executable.hpp"
 #include "exec/stream/copy_executable.hpp"
 #include "select/device_paths.hpp"
 
@@ -36,11 +35,6 @@ constexpr std::array kEngineRows = {
               [](ProvedPlan proved, const PlanKey& key, GpuContext& context) {
                 return stream::CopyExecutable::compile(
                     std::move(proved), key, context.copy_engines());
-              }},
-    EngineRow{[](const PlanKey& key) { return key.varying; },
-              [](ProvedPlan proved, const PlanKey& key, GpuContext& context) {
-                return sm::VaryingExecutable::compile(
-                    std::move(proved), key, context.kernels(), context.launcher());
               }},
     EngineRow{[](const PlanKey& key) { return key.choice.protocol == Protocol::kDirectPut; },
               [](ProvedPlan proved, const PlanKey& key, GpuContext& context) {
@@ -101,10 +95,17 @@ Result<Executables::Copies> Executables::find_copies(const Operation& operation,
   return Copies{.program = &copies.program(), .hash = copies.hash()};
 }
 
-Result<Executable*> Executables::find(const PlanKey& key, const Operation& operation) {
-  if (const auto known = known_.find(key); known != known_.end()) {
-    return known->second.get();
+Result<const ProvedPlan*> Executables::find_proof(const Operation& operation,
+                                                  const DeviceChoice& choice) {
+  const PlanKey key = key_of(operation, choice);
+  if (const auto known = proofs_.find(key); known != proofs_.end()) {
+    return &known->second;
   }
+  SENNIT_ASSIGN_OR_RETURN(ProvedPlan proved, prove(key, operation));
+  return &proofs_.emplace(key, std::move(proved)).first->second;
+}
+
+Result<ProvedPlan> Executables::prove(const PlanKey& key, const Operation& operation) const {
   const DeviceFacts& all = context_.facts();
   const DeviceFacts facts = operation.collective == Collective::kSendRecv
                                 ? facts_of_message(all, rank_, operation.peer)
@@ -116,6 +117,14 @@ Result<Executable*> Executables::find(const PlanKey& key, const Operation& opera
   if (has_codec(*proved.plan)) {
     return fail(Code::kUnsupported, "the plan has a codec, which no engine of GPUs runs yet");
   }
+  return proved;
+}
+
+Result<Executable*> Executables::find(const PlanKey& key, const Operation& operation) {
+  if (const auto known = known_.find(key); known != known_.end()) {
+    return known->second.get();
+  }
+  SENNIT_ASSIGN_OR_RETURN(ProvedPlan proved, prove(key, operation));
   const auto* const engine =
       std::ranges::find_if(kEngineRows, [&](const EngineRow& row) { return row.runs(key); });
   SENNIT_ASSIGN_OR_RETURN(auto made, engine->compile(std::move(proved), key, context_));

@@ -26,6 +26,9 @@ class Executables {
   // Of a call by this choice; valid as long as this object. A refusal is the same on all ranks.
   Result<Executable*> find(const Operation& operation, const DeviceChoice& choice);
 
+  // The proof alone of a call that is made of messages, which have executables of their own.
+  Result<const ProvedPlan*> find_proof(const Operation& operation, const DeviceChoice& choice);
+
   // Of a message that copy engines run.
   struct Copies {
     const stream::PlanProgram* program = nullptr;
@@ -35,12 +38,14 @@ class Executables {
 
  private:
   Result<Executable*> find(const PlanKey& key, const Operation& operation);
+  Result<ProvedPlan> prove(const PlanKey& key, const Operation& operation) const;
   [[nodiscard]] PlanKey key_of(const Operation& operation, const DeviceChoice& choice) const;
 
   GpuContext& context_;
   int rank_;
   int ranks_;
   std::map<PlanKey, std::unique_ptr<Executable>> known_;
+  std::map<PlanKey, ProvedPlan> proofs_;
 };
 
 }  // namespace sennit

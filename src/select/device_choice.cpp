@@ -376,8 +376,9 @@ Status share_with_host(DeviceChoice& choice,
   return {};
 }
 
-// The most that a block may do is proved of the call: others take packets (protocol_of_block),
-// which need less. What is refused does not depend on lengths, so that all ranks refuse it.
+// Each block goes as a message of its length. Proved of the call is that all may be stored where
+// they belong, or go by packets. What is refused does not depend on lengths, so that all ranks
+// refuse it.
 Result<DeviceChoice> choose_for_varying(Collective collective,
                                         const Shape& shape,
                                         const CallRequest& request,
@@ -390,15 +391,10 @@ Result<DeviceChoice> choose_for_varying(Collective collective,
                 kOneHop,
                 request.algorithm);
   }
-  if (requests_copies(Collective::kSendRecv, request)) {
-    return fail(
-        Code::kUnsupported, "copy engines run no {}_v; request no protocol", name(collective));
-  }
   CallRequest of_message = request;
   of_message.algorithm.clear();
-  const Means of_kernels{.one_sided = means.one_sided};
   SENNIT_RETURN_IF_ERROR(
-      choose_for_devices(Collective::kSendRecv, {.ranks = 2}, 1, of_message, facts, of_kernels)
+      choose_for_devices(Collective::kSendRecv, {.ranks = 2}, 1, of_message, facts, means)
           .status());
   DeviceChoice choice{.protocol = means.one_sided ? Protocol::kDirectPut : Protocol::kSlots};
   SENNIT_ASSIGN_OR_RETURN(choice.algorithm, find_for(collective, kOneHop, shape));
@@ -413,6 +409,9 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
                                         const CallRequest& request,
                                         const DeviceFacts& facts,
                                         const Means& means) {
+  if (shape.varying) {
+    return choose_for_varying(collective, shape, request, facts, means);
+  }
   if (is_dynamic_request(request.path) && collective != Collective::kSendRecv) {
     return fail(Code::kUnsupported,
                 "path {} is for sends and recvs, whose receiver advises their sender; all ranks "
@@ -421,9 +420,6 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
                 name(collective),
                 name(direct_path(facts)),
                 name(direct_path(facts)));
-  }
-  if (shape.varying) {
-    return choose_for_varying(collective, shape, request, facts, means);
   }
   if (!means.every_kernel) {
     return choose_for_rare_operator(collective, shape, bytes, request, facts, means);
@@ -456,17 +452,6 @@ Result<DeviceChoice> choose_for_devices(Collective collective,
     return choose_on_host(collective, shape, {}, facts);
   }
   return choice;
-}
-
-Protocol protocol_of_block(std::int64_t bytes,
-                           const CallRequest& request,
-                           const DeviceFacts& facts) {
-  if (!request.protocol.empty()) {
-    return *parse_protocol(request.protocol);
-  }
-  return suits_puts(Collective::kSendRecv, 2, bytes, facts, Means::of(facts))
-             ? Protocol::kDirectPut
-             : protocol_of_message(bytes, facts);
 }
 
 Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts) {

@@ -131,12 +131,6 @@ inline Result<DeviceChoice> choose_for_devices(Collective collective,
   return choose_for_devices(collective, shape, bytes, request, facts, Means::of(facts));
 }
 
-// How kernels carry one block, of so many bytes, of a call whose lengths vary and whose request
-// choose_for_devices() has met: as a send of that length.
-Protocol protocol_of_block(std::int64_t bytes,
-                           const CallRequest& request,
-                           const DeviceFacts& facts);
-
 // The protocol of packets for a message that is not stored in place, nor moved by copy engines.
 Protocol protocol_of_message(std::int64_t bytes, const DeviceFacts& facts);
 

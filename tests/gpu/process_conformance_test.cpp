@@ -85,6 +85,27 @@ void run_copy_engines(const GpuProcess& self, Member& member) {
   }
 }
 
+// Each block as a message; by choice also of a size for copy engines, which take a message from the
+// second one on.
+void run_varying(Member& member) {
+  const auto call = [&](std::int64_t count, const char* protocol, const char* path) {
+    for (int i = 0; i < 2 && !testing::Test::HasFailure(); ++i) {
+      member.run_varying({.collective = Collective::kAllToAll,
+                          .count = count,
+                          .protocol = protocol,
+                          .path = path});
+    }
+  };
+  for (const std::int64_t count : {7, 300'001}) {
+    call(count, nullptr, nullptr);
+    call(count, "copy_engines", nullptr);
+    call(count, "direct_get", nullptr);
+    call(count, nullptr, "nvlink+host:20");
+    call(count, nullptr, "host");
+  }
+  call(33'600'001, nullptr, nullptr);
+}
+
 // By packets, by stores into the receiver, and by copy engines, which take a message from the
 // second one on.
 void run_rings(Member& member) {
@@ -187,6 +208,7 @@ TEST_P(ProcessConformance, EveryCollectiveAndSend) {
     run_collectives(self, member);
     run_copy_engines(self, member);
     run_rings(member);
+    run_varying(member);
   });
 }
 

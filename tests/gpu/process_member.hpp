@@ -66,6 +66,40 @@ class Member {
         << "ring of " << c.count << " elements";
   }
 
+  // An all_to_all_v, of each block of an all_to_all a part that differs by pair of ranks.
+  void run_varying(const DeviceCase& c) {
+    prepare(c);
+    std::vector<std::size_t> counts;
+    std::vector<std::size_t> places;
+    for (int peer = 0; peer < self_.ranks(); ++peer) {
+      counts.push_back(static_cast<std::size_t>(c.count * ((self_.rank() + peer) % 3 + 1) / 3));
+      places.push_back(static_cast<std::size_t>(peer * c.count));
+    }
+    sennit_call_options_t options = SENNIT_CALL_OPTIONS_INITIALIZER;
+    options.protocol = c.protocol;
+    options.path = c.path;
+    ASSERT_EQ(sennit_all_to_all_v(rank_.send(),
+                                  counts.data(),
+                                  places.data(),
+                                  rank_.recv(),
+                                  counts.data(),
+                                  places.data(),
+                                  SENNIT_FLOAT32,
+                                  rank_.comm,
+                                  rank_.stream,
+                                  &options),
+              SENNIT_OK)
+        << described(c) << ": " << sennit_last_error_message();
+    const Bytes output = rank_.output(c);
+    const Bytes expected = expected_output(c, inputs_, self_.rank());
+    for (std::size_t peer = 0; peer < counts.size(); ++peer) {
+      const auto at = static_cast<std::ptrdiff_t>(places[peer] * 4);
+      const auto end = at + static_cast<std::ptrdiff_t>(counts[peer] * 4);
+      ASSERT_TRUE(std::equal(output.begin() + at, output.begin() + end, expected.begin() + at))
+          << described(c) << ", v-form, block " << peer;
+    }
+  }
+
  private:
   static std::string described(const DeviceCase& c) {
     return std::string(name(c.collective)) + " of " + std::to_string(c.count) + " by " +

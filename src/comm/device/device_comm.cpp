@@ -2,6 +2,7 @@
 
 #include "comm/call_codec.hpp"
 #include "comm/device/gpu_arguments.hpp"
+#include "comm/device/varying_messages.hpp"
 #include "exec/stream/copy_engines.hpp"
 #include "memory/message_puts.hpp"
 #include "select/device_paths.hpp"
@@ -151,8 +152,11 @@ Result<Executable*> DeviceComm::next_candidate(const Operation& op, Candidates& 
 // may wait for this one.
 Status DeviceComm::collective(const Call& call) {
   const Operation& op = call.operation;
-  if (op.count == 0 && !op.varying) {
-    return {};  // in a v-form others may have something where this rank has nothing
+  if (op.varying) {
+    return varying(call);
+  }
+  if (op.count == 0) {
+    return {};
   }
   const DeviceFacts& facts = context_->facts();
   Candidates candidates{.means = is_reduction(op.collective) ? Means::of(facts, op.op)
@@ -180,6 +184,28 @@ Status DeviceComm::collective(const Call& call) {
     candidates.lack = *enqueued;
     candidates.means = without(candidates.means, *enqueued);
   }
+}
+
+// Also without elements: others may have something where this rank has nothing.
+Status DeviceComm::varying(const Call& call) {
+  const Operation& op = call.operation;
+  SENNIT_ASSIGN_OR_RETURN(const DeviceChoice choice, choose(op, Means::of(context_->facts())));
+  SENNIT_ASSIGN_OR_RETURN(const ProvedPlan* const proved, executables_->find_proof(op, choice));
+  const std::vector<Operation> blocks = messages_of_varying(op, world_.rank(), world_.size());
+  std::vector<GpuCall> messages;
+  messages.reserve(blocks.size());
+  for (const Operation& block : blocks) {
+    messages.push_back(gpu_call(block, call.stream));
+  }
+  SENNIT_ASSIGN_OR_RETURN(MessageGroups::Group group, groups_->plan(messages));
+  context_->ledger().report(words_of(op, proved->hash));
+  const auto run = [&]() -> Status {
+    SENNIT_RETURN_IF_ERROR(groups_->agree(group.messages));
+    return groups_->enqueue(group, call.stream);
+  };
+  last_plan_ = proved;
+  const Status status = run();
+  return status.ok() ? status : watch_->give_up(status);
 }
 
 Status DeviceComm::normalise(const Operation& operation, void* stream) {

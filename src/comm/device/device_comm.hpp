@@ -69,6 +69,8 @@ class DeviceComm final : public GpuComm, private CallGuard {
   };
   Result<Executable*> next_candidate(const Operation& operation, Candidates& candidates);
   Status collective(const Call& call);
+  // A v-form: a group of messages.
+  Status varying(const Call& call);
   Status barrier(void* stream);
   Status messages(std::span<const Call> calls);
   // The codec that the call names and may have, or that of a rule if it may.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@ constexpr std::int64_t kUnit = 8'001;  // bytes; blocks begin anywhere, so that 
 constexpr std::int64_t kGap = 5;       // between blocks
 
 // Of what rank `from` sends to rank `to`: none, or up to ten units.
-std::int64_t length(int from, int to) { return kUnit * ((from * 3 + to * 5) % 4) * (from + 1) / 2; }
+std::int64_t length(int from, int to) { return kUnit * ((from * 3 + to * 6) % 4) * (from + 1) / 2; }
 
 struct Lengths {
   std::vector<std::int64_t> sent;
@@ -138,6 +139,9 @@ class VaryingGpus : public OfferingGpus {
     }
   }
 
+  std::atomic<int> copies_of_large_{0};
+  std::atomic<int> copies_of_all_{0};
+
   static constexpr Collective kForms[] = {
       Collective::kAllGather, Collective::kAllToAll, Collective::kGather, Collective::kScatter};
 
@@ -169,6 +173,46 @@ TEST_F(VaryingGpus, WhereNoGpuReachesAnother) {
   comm_config_.paths = "host";
   call_all();
   EXPECT_EQ(all_announced(), 0);
+}
+
+// Blocks of 20 KB and more, as messages of that length would; by request all of them.
+TEST_F(VaryingGpus, ByCopyEngines) {
+  options_.profile->message_copies_from_bytes = 20'000;
+  run([this](Rank& rank) {
+    for (const Collective collective : kForms) {
+      for (const std::string protocol : {"", "copy_engines", "direct_get"}) {
+        Operation op = make(rank, collective);
+        op.request.protocol = protocol;
+        const int copies = rank.cuda->calls("copy_async");
+        for (int i = 0; i < 4; ++i) {
+          call_and_check(rank, op);
+        }
+        const int made = rank.cuda->calls("copy_async") - copies;
+        (protocol.empty() ? copies_of_large_ : copies_of_all_) += made;
+      }
+    }
+    EXPECT_TRUE(rank.comm->failure().ok()) << rank.comm->failure().message();
+  });
+  EXPECT_GT(copies_of_large_, 0);
+  EXPECT_GT(copies_of_all_, copies_of_large_ * 2) << "two requests, for small blocks as well";
+}
+
+TEST_F(VaryingGpus, SomeOfEachBlockThroughTheHost) {
+  comm_config_.device = "cuda";
+  comm_config_.host_slot_bytes = std::size_t{16} << 10;
+  comm_config_.host_ring_bytes = std::size_t{64} << 10;
+  run([this](Rank& rank) {
+    for (const Collective collective : kForms) {
+      for (const std::string path : {"nvlink+host:50", "nvlink+host:dynamic", "host"}) {
+        Operation op = make(rank, collective);
+        op.request.path = path;
+        for (int i = 0; i < 4; ++i) {
+          call_and_check(rank, op);
+        }
+      }
+    }
+    EXPECT_TRUE(rank.comm->failure().ok()) << rank.comm->failure().message();
+  });
 }
 
 TEST_F(VaryingGpus, InPlace) {
@@ -284,7 +328,6 @@ TEST_F(VaryingGpus, RefuseAlikeWhatTheyHaveNot) {
       EXPECT_NE(status.message().find(why), std::string::npos) << status.message();
     };
     expect_refused("pairwise", "", "all_to_all_v by algorithm direct");
-    expect_refused("", "direct_get", "copy engines run no all_to_all_v");
     EXPECT_EQ(rank.launches(), 0);
     Operation overlapping = make(rank, Collective::kAllToAll);
     overlapping.outputs[1] = overlapping.outputs[2] = {.begin = 0, .length = length(rank.rank, 0)};

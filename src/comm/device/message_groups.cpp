@@ -4,6 +4,7 @@
 #include "exec/sm/context.hpp"
 #include "exec/sm/peer_launcher.hpp"
 #include "exec/stream/copy_engines.hpp"
+#include "select/copy_choice.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -118,8 +119,12 @@ Result<const MessageChoice*> MessageGroups::known_choice(const Operation& op) {
 }
 
 // In the kernel of messages with other ranks, which takes no further launch: straight from buffer
-// to buffer, or a short one by packets.
+// to buffer, or a short one by packets. Who requests copy engines, or a path, gets a copy: there is
+// no way from a rank to itself.
 Result<bool> MessageGroups::goes_with_others(const Operation& own) {
+  if (!own.request.path.empty() || requests_copies(Collective::kSendRecv, own.request)) {
+    return false;
+  }
   SENNIT_ASSIGN_OR_RETURN(const MessageChoice* const choice, known_choice(own));
   return choice->put_hash != 0 || own.bytes() <= kShortOwnBytes;
 }
