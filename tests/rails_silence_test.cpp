@@ -35,10 +35,12 @@ class RailsSilence : public testing::Test {
   void SetUp() override {
     ::setenv("SENNIT_ROOT", "127.0.0.1", 1);
     ::setenv("SENNIT_RAILS", "rail0,rail1", 1);
+    ::setenv("SENNIT_DEADLINE_S", "10", 1);
   }
   void TearDown() override {
     ::unsetenv("SENNIT_ROOT");
     ::unsetenv("SENNIT_RAILS");
+    ::unsetenv("SENNIT_DEADLINE_S");
   }
 
   // Makes a call on all ranks after rail/1, that of ranks 1 and 3, has fallen silent.
@@ -102,6 +104,21 @@ TEST_F(RailsSilence, IsReportedLongBeforeTheDeadlineWithTheRailAndBothRanks) {
         << outcome.message;
   }
   EXPECT_GT(witnesses, 0);
+}
+
+// Rank 1 has sent its part of the first call, and sees in the second that it is lost. Rank 3 has
+// sent nothing, and still waits for it in the first.
+TEST_F(RailsSilence, IsReportedToWhoStillWaitsForTheCallBefore) {
+  const auto outcomes = call_in_silence([](sennit_comm_t comm, int /*rank*/) {
+    float value = 0;
+    const sennit_status_t first =
+        sennit_broadcast(&value, &value, 1, SENNIT_FLOAT32, 1, comm, nullptr, nullptr);
+    return first == SENNIT_OK ? all_reduce(comm) : first;
+  });
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.status, SENNIT_SYSTEM_ERROR) << outcome.message;
+    EXPECT_LT(outcome.seconds, 3.0) << outcome.message;
+  }
 }
 
 // Ranks 0 and 2 have another card, and others wait for long without a rail.

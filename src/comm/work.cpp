@@ -2,10 +2,13 @@
 
 namespace sennit {
 
-// Who has done its part of a collective may be gone.
+// Who has done its part of a collective may be gone, unless that part has not come yet.
 bool needs(const Work& work, int peer, const World& world) {
-  return work.sequence == 0 ? peer == work.operation.peer
-                            : world.line(peer).left.load(std::memory_order_acquire) < work.sequence;
+  if (work.sequence == 0) {
+    return peer == work.operation.peer;
+  }
+  return world.line(peer).left.load(std::memory_order_acquire) < work.sequence ||
+         (work.job && work.job->waiting().peer == peer);
 }
 
 }  // namespace sennit

@@ -18,6 +18,15 @@ bool has_lost_rail(const World& world, int rank) {
   return blamed >= 0 && blamed < world.size() && world.node_of(blamed) != world.node_of(rank);
 }
 
+std::optional<int> find_witness_of_lost_rail(const World& world) {
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank != world.rank() && has_lost_rail(world, rank)) {
+      return rank;
+    }
+  }
+  return std::nullopt;
+}
+
 // A line names the first rank that is blamed. Here it is of this node, or there is none, so that
 // has_lost_rail() holds for those alone that have seen the failure themselves.
 Verdict retell_lost_rail(const World& world, int rank) {
@@ -34,6 +43,16 @@ Verdict retell_lost_rail(const World& world, int rank) {
   }
   return {
       .code = Code::kSystemError, .blamed_ranks = std::move(ends), .evidence = std::move(evidence)};
+}
+
+std::optional<Verdict> find_lost_rail(const World& world, const CallView& view) {
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const bool is_needed = !has_left(world, rank, view) || rank == view.waiting.peer;
+    if (rank != world.rank() && is_needed && has_lost_rail(world, rank)) {
+      return retell_lost_rail(world, rank);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace sennit

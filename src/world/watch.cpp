@@ -128,11 +128,12 @@ std::optional<Verdict> find_mismatch_of(const World& world, const CallView& view
 // Why a rank gave up that says in its line that it did. What made it is the cause; the rank itself
 // is only the messenger.
 Verdict retell(const World& world, const CallView& view, int rank) {
-  if (has_lost_rail(world, rank)) {
-    return retell_lost_rail(world, rank);
-  }
   const StatusLine& line = world.line(rank);
   const auto code = static_cast<Code>(line.failure_code.load(std::memory_order_acquire));
+  const std::optional<int> witness = find_witness_of_lost_rail(world);
+  if (code == Code::kSystemError && witness) {
+    return retell_lost_rail(world, *witness);
+  }
   if (code == Code::kMismatch) {
     if (auto verdict = find_mismatch_of(world, view, rank)) {
       return *verdict;
@@ -173,10 +174,8 @@ std::optional<Verdict> find_finalized(const World& world, const CallView& view) 
 }
 
 std::optional<Verdict> find_given_up(const World& world, const CallView& view) {
-  for (int rank = 0; rank < world.size(); ++rank) {
-    if (rank != world.rank() && has_lost_rail(world, rank) && !has_left(world, rank, view)) {
-      return retell_lost_rail(world, rank);
-    }
+  if (auto verdict = find_lost_rail(world, view)) {
+    return verdict;
   }
   for (int rank = 0; rank < world.size(); ++rank) {
     if (rank == world.rank()) {

@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <memory>
@@ -18,6 +19,9 @@ namespace {
 constexpr unsigned kSilenceMs = 1500;
 // They begin at 200 ms and double: 1.4 s have passed.
 constexpr unsigned kRetransmissions = 3;
+// Where the other end has no room, the kernel sends empty probes in the place of data. One or two
+// may be left unanswered, since answers have a limited rate.
+constexpr unsigned kProbes = 3;
 // A host that answers each retransmission with "no room" does not acknowledge, and lives. Its last
 // answer is as old as the last retransmission.
 constexpr unsigned kUnansweredMs = 500;
@@ -42,15 +46,22 @@ std::string end_of(int descriptor, int (*ask)(int, sockaddr*, socklen_t*)) {
   return is_known ? text_of(address) : std::string();
 }
 
-// Without a carrier retransmissions fail here, and no last one shows when an answer was due.
+// Without a carrier retransmissions fail here: they are counted, do not become rarer, and no last
+// one shows when an answer was due. Where the other end has no room they are not counted.
+bool are_unanswered_retransmissions(const tcp_info& info, bool has_carrier) {
+  return info.tcpi_unacked > 0 &&
+         std::max(info.tcpi_retransmits, info.tcpi_backoff) >= kRetransmissions &&
+         (!has_carrier || (info.tcpi_last_data_sent >= kAnswerMs &&
+                           info.tcpi_last_ack_recv >= info.tcpi_last_data_sent + kUnansweredMs));
+}
+
+// The kernel counts probes since the last answer.
 bool is_silent(int descriptor, bool has_carrier) {
   tcp_info info{};
   socklen_t bytes = sizeof(info);
   return ::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
-         info.tcpi_state == TCP_ESTABLISHED && info.tcpi_unacked > 0 &&
-         info.tcpi_retransmits >= kRetransmissions && info.tcpi_last_ack_recv >= kSilenceMs &&
-         (!has_carrier || (info.tcpi_last_data_sent >= kAnswerMs &&
-                           info.tcpi_last_ack_recv >= info.tcpi_last_data_sent + kUnansweredMs));
+         info.tcpi_state == TCP_ESTABLISHED && info.tcpi_last_ack_recv >= kSilenceMs &&
+         (info.tcpi_probes >= kProbes || are_unanswered_retransmissions(info, has_carrier));
 }
 
 using Interfaces = std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)>;

@@ -7,9 +7,11 @@
 #include <arpa/inet.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,6 +52,22 @@ class SilentHosts : public testing::Test {
     while (::send(sender_.get(), data.data(), data.size(), MSG_DONTWAIT) > 0) {
     }
   }
+  // In pieces of so many bytes, until the kernel's state is that.
+  void fill(std::size_t bytes, const std::function<bool(const tcp_info&)>& is_it) const {
+    const std::vector<char> data(bytes, 'x');
+    const auto end = Clock::now() + std::chrono::seconds(10);
+    bool is_full = false;
+    tcp_info info{};
+    while (!(is_full && is_it(info))) {
+      ASSERT_LT(Clock::now(), end);
+      is_full = ::send(sender_.get(), data.data(), data.size(), MSG_DONTWAIT) < 0;
+      if (is_full) {
+        std::this_thread::sleep_for(milliseconds(1));
+      }
+      socklen_t length = sizeof(info);
+      ASSERT_EQ(::getsockopt(sender_.get(), IPPROTO_TCP, TCP_INFO, &info, &length), 0);
+    }
+  }
   // The reader's kernel drops what arrives, as a cable would.
   void cut() const {
     sock_filter drop{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0};
@@ -83,6 +101,23 @@ TEST_F(SilentHosts, AreThoseBehindACutCableUntilItIsHealed) {
   EXPECT_GT(await({kHost}, milliseconds(10'000)), milliseconds(1300));
   heal();
   await({}, milliseconds(20'000));
+}
+
+TEST_F(SilentHosts, AreThoseBehindACutCableThatHadNoRoom) {
+  fill(1 << 16,
+       [](const tcp_info& info) { return info.tcpi_unacked == 0 && info.tcpi_probes > 0; });
+  cut();
+  EXPECT_GT(await({kHost}, milliseconds(20'000)), milliseconds(1300));
+}
+
+TEST_F(SilentHosts, AreThoseBehindACutCableThatHadNoRoomForWhatWasSent) {
+  const int bytes = 8000;
+  ASSERT_EQ(::setsockopt(reader_.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)), 0);
+  fill(1000, [](const tcp_info& info) {
+    return info.tcpi_unacked > 0 && info.tcpi_backoff > 0 && info.tcpi_retransmits == 0;
+  });
+  cut();
+  EXPECT_GT(await({kHost}, milliseconds(20'000)), milliseconds(1300));
 }
 
 TEST_F(SilentHosts, AreNoneWhoseProcessReadsNothing) {
