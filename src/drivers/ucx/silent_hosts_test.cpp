@@ -34,6 +34,7 @@ class SilentHosts : public testing::Test {
     auto* const raw = reinterpret_cast<sockaddr*>(&address);
     const UniqueFd listener(::socket(AF_INET, SOCK_STREAM, 0));
     sender_ = UniqueFd(::socket(AF_INET, SOCK_STREAM, 0));
+    ASSERT_TRUE(listener.valid() && sender_.valid());
     socklen_t bytes = sizeof(address);
     ASSERT_EQ(::bind(listener.get(), raw, bytes), 0);
     ASSERT_EQ(::listen(listener.get(), 1), 0);
