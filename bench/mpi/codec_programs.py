@@ -208,7 +208,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    arguments.nodes = NODES
+    arguments.nodes, arguments.ranks = NODES, rails.RANKS
     (measure if arguments.inside else rails.enter)(arguments)
 
 

@@ -29,7 +29,6 @@
 #include <mutex>
 #include <numeric>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -194,7 +193,6 @@ class Communicators {
   static constexpr const char* kNoneYet = "one of the first calls of a communicator";
   // Seconds.
   static constexpr double kFirstWarning = 60;  // programs are out of step for longer than 5 s
-  static constexpr std::chrono::microseconds kBetweenLooks{50};
   // They take memory and descriptors until the communicator ends.
   static constexpr std::size_t kMostKept = 8;
 
@@ -469,11 +467,8 @@ class Communicators {
     sennit_status_t state =
         sennit_comm_init_rank(&into.engine, member.size, &id, member.rank, &config);
     into.shared = std::make_shared<Engine>(into.engine);
-    // The thread that joins needs a core, which the threads of other ranks may hold.
     while (state == SENNIT_IN_PROGRESS) {
-      if (!progress_.poke()) {
-        std::this_thread::sleep_for(kBetweenLooks);
-      }
+      progress_.poke_or_rest();
       sennit_comm_async_error(into.engine, &state);
     }
     if (state == SENNIT_OK) {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <thread>
 
 namespace sennit_mpi {
 
@@ -45,7 +46,15 @@ class Progress {
     return false;
   }
 
+  // In a loop that waits for another thread, which needs a core as well.
+  void poke_or_rest() const {
+    if (!poke()) {
+      std::this_thread::sleep_for(kBetweenLooks);
+    }
+  }
+
  private:
+  static constexpr std::chrono::microseconds kBetweenLooks{50};
   using OfOpenMpi = int (*)();
   using OfMpich = int (*)(int stream);
   // The largest that every MPI has, so hardly of a program. Its messages stay where they are.

@@ -348,8 +348,7 @@ TEST(DeviceChoice, CollectivesDoNotFollowTheLoad) {
                               both_paths());
   };
   const Status refused = choice_of(/*varying=*/false).status();
-  EXPECT_EQ(refused.code(), Code::kUnsupported);
-  EXPECT_NE(refused.message().find("request nvlink+host"), std::string::npos);
+  EXPECT_TRUE(contains(refused.message(), "request nvlink+host"));
   EXPECT_TRUE(choice_of(/*varying=*/true).ok()) << "each block is a message of its own";
 }
 

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 namespace sennit {
@@ -133,21 +132,21 @@ Status World::await_probe(ProbeState state, Clock::time_point deadline) {
   return {};
 }
 
-bool World::has_reached(ProbeState state) const {
-  return std::ranges::all_of(std::views::iota(0, size()), [&](int peer) {
-    return !is_local(peer) || line(peer).probe.load(std::memory_order_seq_cst) >= state;
-  });
-}
-
 Result<bool> World::probe_memory(bool wanted, double timeout_s) {
   const auto deadline = Clock::now() + clock_span(timeout_s);
+  const auto has_come = [this](int peer, ProbeState state) {
+    return line(peer).probe.load(std::memory_order_seq_cst) >=
+           std::min(state, ProbeState::kFailed);  // or further: it works, or does not
+  };
   const auto announce = [this](ProbeState state) {
     my_line().probe.store(state, std::memory_order_seq_cst);
+    bool is_last_of_node = true;
     for (int peer = 0; peer < size(); ++peer) {
       wake(bell(peer));
+      is_last_of_node = is_last_of_node && (!is_local(peer) || has_come(peer, state));
     }
-    // The last of a node sends the lines of all to the other nodes, which else ask now and then.
-    if (nodes() > 1 && has_reached(std::min(state, ProbeState::kFailed))) {
+    // It sends the lines of all to the other nodes, which else ask now and then.
+    if (nodes() > 1 && is_last_of_node) {
       sound_alarm();
     }
   };

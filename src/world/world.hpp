@@ -109,8 +109,6 @@ class World {
  private:
   // Sleeps until line(rank).probe has reached at least `state` on all ranks.
   Status await_probe(ProbeState state, Clock::time_point deadline);
-  // Whether it has on all ranks of this node.
-  [[nodiscard]] bool has_reached(ProbeState state) const;
 
   Membership membership_;
   ControlHeader* header_;
