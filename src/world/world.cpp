@@ -138,7 +138,7 @@ Result<bool> World::probe_memory(bool wanted, double timeout_s) {
     return line(peer).probe.load(std::memory_order_seq_cst) >=
            std::min(state, ProbeState::kFailed);  // or further: it works, or does not
   };
-  const auto announce = [this](ProbeState state) {
+  const auto announce = [&](ProbeState state) {
     my_line().probe.store(state, std::memory_order_seq_cst);
     bool is_last_of_node = true;
     for (int peer = 0; peer < size(); ++peer) {

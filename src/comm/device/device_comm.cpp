@@ -197,11 +197,12 @@ Status DeviceComm::varying(const Call& call) {
   for (const Operation& block : blocks) {
     messages.push_back(gpu_call(block, call.stream));
   }
-  SENNIT_ASSIGN_OR_RETURN(MessageGroups::Group group, groups_->plan(messages));
-  context_->ledger().report(words_of(op, proved->hash));
+  Result<MessageGroups::Group> group = groups_->plan(messages);
+  context_->ledger().report(words_of(op, group.ok() ? proved->hash : CallWords::kRefused));
+  SENNIT_RETURN_IF_ERROR(group.status());
   const auto run = [&]() -> Status {
-    SENNIT_RETURN_IF_ERROR(groups_->agree(group.messages));
-    return groups_->enqueue(group, call.stream);
+    SENNIT_RETURN_IF_ERROR(groups_->agree(group->messages));
+    return groups_->enqueue(*group, call.stream);
   };
   last_plan_ = proved;
   const Status status = run();
