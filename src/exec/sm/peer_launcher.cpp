@@ -25,6 +25,12 @@ void size_lanes(std::span<const PairMessage> messages, PairCalls& pairs) {
   }
 }
 
+// A block of a v-form is a message that stands for the call.
+Collective collective_of(const Operation& operation) {
+  return operation.stands_for ? static_cast<Collective>(operation.stands_for->collective)
+                              : operation.collective;
+}
+
 }  // namespace
 
 // A receiver offers its buffer to a sender that is known to reach it; a sender maps what it has
@@ -129,8 +135,8 @@ int PeerLauncher::few_blocks_for(std::span<const KernelMessage> messages) const 
   }
   const std::vector<GpuProfile::FewBlocks>& rows = context_.facts.profile->puts;
   const auto row = std::ranges::find_if(rows, [&](const auto& few) {
-    return few.collective == messages.front().operation->collective && ranks <= few.up_to_ranks &&
-           ranks * crosses >= few.from_bytes;
+    return few.collective == collective_of(*messages.front().operation) &&
+           ranks <= few.up_to_ranks && ranks * crosses >= few.from_bytes;
   });
   if (row == rows.end() || own > crosses || context_.message_puts == nullptr) {
     return 0;
